@@ -1,0 +1,65 @@
+# make demo: set up and show the main job. make test: set up and run everything that a change must pass.
+PYTHON ?= python3
+UV     := .uv/bin/uv
+CFILES := $(wildcard client/sealcar/native/*.c tests/native/*.c)
+INPUTS := pyproject.toml hatch_build.py $(shell find proto -type f) $(wildcard client/sealcar/native/*.[ch])
+# the interpreter is the one named, never a download; the runtime keeps no event database
+export UV_PYTHON_DOWNLOADS := never
+export ORT_DISABLE_TELEMETRY := 1
+# here a missing compiler is an error, not a lesser build
+export SEALCAR_NATIVE ?= require
+
+.PHONY: demo venv test lint unit conformance integration attack e2e bench lock dist clean
+demo: .venv/.made
+	.venv/bin/sealcar demo
+
+venv: .venv/.made .venv-ort130/.made
+
+$(UV):
+	$(PYTHON) -m venv .uv && .uv/bin/pip install --quiet --disable-pip-version-check 'uv==0.13.*'
+
+# Both share the source tree, so they are made one after the other. The editable install runs the build hook.
+# requirements/*.txt hold names, versions and hashes, and no address of a registry; uv.lock would hold addresses.
+define environment
+	$(UV) venv --quiet --clear --python $(PYTHON) $(1)
+	VIRTUAL_ENV=$(1) $(UV) pip sync --quiet --require-hashes requirements/$(2).txt
+	VIRTUAL_ENV=$(1) $(UV) pip install --quiet --no-deps --reinstall-package sealcar --editable .
+	touch $(1)/.made
+endef
+.venv/.made: $(INPUTS) requirements/ort132.txt | $(UV)
+	$(call environment,.venv,ort132)
+.venv-ort130/.made: $(INPUTS) requirements/ort130.txt .venv/.made | $(UV)
+	$(call environment,.venv-ort130,ort130)
+
+lint: .venv/.made
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/buf lint
+	$(or $(CC),cc) -std=c11 -Wall -Wextra -Werror -fsyntax-only $(CFILES)
+
+# A suite runs whole on the newest runtime; on 1.30 only what depends on the runtime's version.
+test: lint unit conformance integration attack e2e
+unit conformance integration attack: .venv/.made
+	.venv/bin/python -m pytest tests/$@
+e2e: venv
+	.venv/bin/python -m pytest tests/e2e
+	.venv-ort130/bin/python -m pytest tests/e2e
+
+bench: .venv/.made
+	.venv/bin/python -m tests.bench
+
+# both lists are committed; `make lock` takes newer versions
+requirements/%.txt: | $(UV)
+	mkdir -p requirements
+	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links pyproject.toml --extra server --extra ort --extra cli --extra dev --group $* -o $@
+lock:
+	rm -f requirements/*.txt && $(MAKE) requirements/ort132.txt requirements/ort130.txt
+
+dist: | $(UV)
+	rm -rf dist && $(UV) build --quiet && ls dist
+
+clean:
+	rm -rf .uv .venv .venv-ort130 .mypy_cache .ruff_cache .pytest_cache dist
+	git clean -fdxq client/sealcar
