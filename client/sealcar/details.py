@@ -1,6 +1,7 @@
 """Errors on the wire: `sealcar.v1.ErrorDetail` to `sealcar.errors` and back, one to one.
 
-Both doors of the daemon and both halves of the client use it, so that an error is the same class on either side.
+Both doors of the daemon and both halves of the client use it, so that an error is the same class
+on either side.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def to_detail(error: errors.SealcarError) -> pb.ErrorDetail:
 
 
 def from_detail(detail: pb.ErrorDetail) -> errors.SealcarError:
-    """Return the error that the peer found, as its own class, or as its branch if the peer is newer."""
+    """Return the error that the peer found: its own class, or its branch if the peer is newer."""
     kind = _CLASSES.get(detail.reason) or _BRANCHES.get(detail.reason // 10, errors.InternalError)
     place = errors.Place(
         phase=detail.phase,

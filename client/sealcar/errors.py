@@ -1,9 +1,10 @@
 """Every error that sealcar raises, by who has to act.
 
-`SealcarError` is the base; its five branches say who: `RequestError` (the caller), `DamagedError` (whoever owns the
-package: it is damaged or forged), `KeyRefusedError` (the key's owner), `KeyUnavailableError` (wait, or repair the key
-service), `ResourceError` (this machine or daemon). A leaf names the finding. The wire's `ErrorReason` maps one to one
-onto these classes (see `sealcar.details`), so a client raises the very error that the daemon found.
+`SealcarError` is the base; its five branches say who: `RequestError` (the caller), `DamagedError`
+(whoever owns the package: it is damaged or forged), `KeyRefusedError` (the key's owner),
+`KeyUnavailableError` (wait, or repair the key service), `ResourceError` (this machine or daemon).
+A leaf names the finding. The wire's `ErrorReason` maps one to one onto these classes (see
+`sealcar.details`), so a client raises the very error that the daemon found.
 
 No error holds a key or a plaintext: messages carry names, sizes and reasons only.
 """
