@@ -1,0 +1,1 @@
+"""Generations as files: staging, publication, links. Knows no key, judges no content."""

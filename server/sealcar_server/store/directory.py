@@ -1,0 +1,177 @@
+"""A directory by its descriptor: what lies below is reached from it, never through a link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Final, Self
+
+from sealcar.errors import AlreadyExistsError, InvalidNameError, NotAuthenticError
+from sealcar.names import shown
+from sealcar_server.store.failure import storing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a FIFO in a file's place must not hold up whoever opens it
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_CREATE: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Directory:
+    """Owns a directory's descriptor; a context manager that closes it."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    @classmethod
+    def open(cls, path: Path) -> Directory:
+        """Open by path, which the configuration names: links in it are the operator's own."""
+        with storing(f"the directory {path}"):
+            return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def enter(self, *names: str) -> Directory:
+        """Open the directory below, one step at a time.
+
+        Raises:
+            NotFoundError: there is none.
+            NotAuthenticError: a step is a link or no directory.
+        """
+        return self._walk(names, make=False)
+
+    def ensure(self, *names: str) -> Directory:
+        """Open the directory below; make what is missing, durably.
+
+        Raises:
+            ExhaustedError: the disk is full.
+            NotAuthenticError: a step is a link or no directory.
+        """
+        return self._walk(names, make=True)
+
+    def make(self, name: str) -> None:
+        """Make a directory; AlreadyExistsError if the name is taken."""
+        with storing(f"the directory {shown(checked(name))}"):
+            os.mkdir(name, 0o700, dir_fd=self.fd)
+
+    def open_file(self, name: str) -> int:
+        """Return a read-only descriptor of a regular file.
+
+        Raises:
+            NotFoundError: there is none.
+            NotAuthenticError: it is anything but a regular file.
+        """
+        with storing(shown(checked(name))), ExitStack() as undo:
+            fd = os.open(name, _READ, dir_fd=self.fd)
+            undo.callback(os.close, fd)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise NotAuthenticError(f"{shown(name)} is no regular file")
+            undo.pop_all()
+            return fd
+
+    def create_file(self, name: str) -> int:
+        """Return a descriptor of a new file, readable by its owner alone."""
+        with storing(shown(checked(name))):
+            return os.open(name, _CREATE, 0o600, dir_fd=self.fd)
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return a small file's bytes.
+
+        Raises:
+            NotFoundError: there is none.
+            NotAuthenticError: it is longer than `limit`, or no regular file.
+        """
+        with storing(shown(name)), os.fdopen(self.open_file(name), "rb") as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise NotAuthenticError(f"{shown(name)} is longer than {limit} bytes")
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a new file and make it durable."""
+        with storing(shown(name)), os.fdopen(self.create_file(name), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def directories(self) -> list[str]:
+        """Return the names of real directories below, sorted."""
+        return [name for name, is_directory in self._entries() if is_directory]
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        return [name for name, _ in self._entries()]
+
+    def sync(self) -> None:
+        """Make the names in it durable."""
+        with storing("making a directory durable"):
+            os.fsync(self.fd)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a directory with all that it holds; fine if it is gone."""
+        with storing(f"removing {shown(checked(name))}"), suppress(FileNotFoundError):
+            try:
+                os.unlink(name, dir_fd=self.fd)
+            except IsADirectoryError:
+                self._remove_tree(name)
+
+    def close(self) -> None:
+        """Close the descriptor; twice is fine."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _walk(self, names: tuple[str, ...], *, make: bool) -> Directory:
+        current = Directory(os.dup(self.fd))
+        for name in names:
+            with current:
+                if make:
+                    current._make_durably(name)
+                with storing(f"the directory {shown(checked(name))}"):
+                    following = os.open(name, _DIRECTORY, dir_fd=current.fd)
+            current = Directory(following)
+        return current
+
+    def _entries(self) -> list[tuple[str, bool]]:
+        # opened anew: a copy of the descriptor would share its position with other threads
+        with (
+            storing("listing a directory of the store"),
+            self._reopened() as own,
+            os.scandir(own.fd) as entries,
+        ):
+            return sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
+
+    def _reopened(self) -> Directory:
+        with storing("a directory of the store"):
+            return Directory(os.open(".", _DIRECTORY, dir_fd=self.fd))
+
+    def _make_durably(self, name: str) -> None:
+        with suppress(AlreadyExistsError):
+            self.make(name)
+            self.sync()
+
+    def _remove_tree(self, name: str) -> None:
+        with self.enter(name) as below:
+            for inner in below.names():
+                below.remove(inner)
+        os.rmdir(name, dir_fd=self.fd)
+
+
+def checked(name: str) -> str:
+    """Return a name that is one step down and nothing else, whatever it says."""
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise InvalidNameError(f"{shown(name)} is no name of a file")
+    return name

@@ -1,0 +1,47 @@
+"""What the operating system says, as the store's own errors."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from sealcar import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KINDS: Final[dict[int, tuple[type[errors.SealcarError], str]]] = {
+    errno.ENOENT: (errors.NotFoundError, "doesn't exist"),
+    errno.EEXIST: (errors.AlreadyExistsError, "exists already"),
+    errno.ENOSPC: (errors.ExhaustedError, "doesn't fit: the store's disk is full"),
+    errno.EDQUOT: (errors.ExhaustedError, "doesn't fit: the disk quota is used up"),
+    errno.EMFILE: (errors.ExhaustedError, "can't be opened: the daemon has too many files open"),
+    errno.ELOOP: (errors.NotAuthenticError, "is a link; the store holds none"),
+    errno.ENOTDIR: (errors.NotAuthenticError, "is no directory, though the store has one there"),
+    errno.ENAMETOOLONG: (
+        errors.InvalidNameError,
+        "has too long a name for the file system",
+    ),
+    errno.EROFS: (errors.StorageError, "can't be written: the store is read-only"),
+}
+
+
+@contextmanager
+def storing(what: str) -> Iterator[None]:
+    """Turn every `OSError` inside into a typed error that begins with `what`.
+
+    Raises:
+        NotFoundError: there is no such file or directory.
+        AlreadyExistsError: there is one already.
+        ExhaustedError: disk, quota or descriptors are used up.
+        NotAuthenticError: a link, or no directory, where the store never puts one.
+        StorageError: anything else.
+    """
+    try:
+        yield
+    except OSError as error:
+        kind, finding = _KINDS.get(
+            error.errno or 0, (errors.StorageError, f"failed: {error.strerror}")
+        )
+        raise kind(f"{what} {finding}") from error

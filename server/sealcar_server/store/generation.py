@@ -1,0 +1,64 @@
+"""One published generation: complete, immutable, opened file by file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sealcar import names
+from sealcar.errors import InvalidNameError
+
+if TYPE_CHECKING:
+    from sealcar_server.store.directory import Directory
+
+MANIFEST: Final = "manifest.json"
+MAX_MANIFEST: Final = 64 * 1024 * 1024
+GENERATIONS: Final = "g"
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A place in the store. It holds no descriptor: every access walks from the root."""
+
+    root: Directory = field(repr=False)
+    name: str
+    version: str
+    number: int
+
+    def manifest(self) -> bytes:
+        """Return `manifest.json`.
+
+        Raises:
+            NotFoundError: the generation isn't there, or was pruned.
+            NotAuthenticError: it is over 64 MiB, or no regular file.
+        """
+        with self.enter() as directory:
+            return directory.read(MANIFEST, MAX_MANIFEST)
+
+    def open_payload(self, component: str, variant: str, name: str) -> int:
+        """Return a read-only descriptor of a payload's file, which the caller owns.
+
+        Raises:
+            InvalidNameError: the name breaks a rule.
+            NotFoundError: there is no such file.
+            NotAuthenticError: it is no regular file, or reached through a link.
+        """
+        *folders, last = payload_path(component, variant, name)
+        with self.enter(*folders) as directory:
+            return directory.open_file(last)
+
+    def enter(self, *below: str) -> Directory:
+        """Open the generation's directory, or one below it."""
+        return self.root.enter(self.name, self.version, GENERATIONS, str(self.number), *below)
+
+
+def payload_path(component: str, variant: str, name: str) -> list[str]:
+    """Return the steps from a generation's directory to a payload's file; each is checked.
+
+    Raises:
+        InvalidNameError: a name breaks a rule of the format.
+    """
+    for text, what in ((component, "component name"), (variant, "variant name")):
+        if names.part(text, what).casefold() in names.RESERVED:
+            raise InvalidNameError(f"{what} {names.shown(text)} is a name of the format")
+    return [component, variant, *names.payload(name).split("/")]

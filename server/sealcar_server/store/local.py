@@ -1,0 +1,197 @@
+"""A store in a local directory.
+
+    store.json                      which store this is
+    .lock  .staging/                who may clean, and unfinished work
+    NAME/current                    the version that an empty version means
+    NAME/VERSION/g/N/               a generation: manifest.json and COMPONENT/VARIANT/PAYLOAD
+
+Names and versions are checked; every access walks from the root's descriptor, following no link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final, Self
+
+from sealcar import names
+from sealcar.errors import InvalidNameError, NotFoundError, UnknownFormatError
+from sealcar_server.store.area import LOCK, STAGING, StagingArea
+from sealcar_server.store.directory import Directory
+from sealcar_server.store.failure import storing
+from sealcar_server.store.generation import GENERATIONS, MANIFEST, Generation
+from sealcar_server.store.identity import MAX_IDENTITY, StoreIdentity
+from sealcar_server.store.staging import Staging
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+IDENTITY: Final = "store.json"
+CURRENT: Final = "current"
+MAX_CURRENT: Final = 64 * 1024
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
+
+
+class LocalStore:
+    """An open store; safe to share between threads."""
+
+    def __init__(self, root: Directory, identity: StoreIdentity) -> None:
+        self._root = root
+        self.identity = identity
+        self._area = StagingArea(root)
+
+    @classmethod
+    def create(cls, path: Path, identity: StoreIdentity) -> LocalStore:
+        """Found a store in a directory, which is made if it is missing.
+
+        Raises:
+            AlreadyExistsError: there is a store already.
+            ExhaustedError, StorageError: the directory can't be written.
+        """
+        with storing(f"the store {path}"):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with Directory.open(path) as root:
+            root.ensure(STAGING).close()
+            root.remove(LOCK)
+            os.close(root.create_file(LOCK))
+            root.write(IDENTITY, identity.serialise())
+            root.sync()
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path) -> LocalStore:
+        """Open a store, and clean up what dead processes left in it.
+
+        Raises:
+            NotFoundError: there is no such directory.
+            UnknownFormatError: it is no store, or one of a newer release.
+            NotAuthenticError: its `store.json` is damaged.
+        """
+        root = Directory.open(path)
+        try:
+            store = cls(root, StoreIdentity.parse(root.read(IDENTITY, MAX_IDENTITY)))
+        except NotFoundError:
+            root.close()
+            raise UnknownFormatError(
+                f"{path} holds no store.json: make a store with `sealcar init`"
+            ) from None
+        except BaseException:
+            root.close()
+            raise
+        store._area.clean()
+        return store
+
+    def names(self) -> list[str]:
+        """Return the names of packages, sorted."""
+        return [name for name in self._root.directories() if _fits(name)]
+
+    def versions(self, name: str) -> list[str]:
+        """Return the versions that have a generation, sorted; none if there is no package."""
+        try:
+            with self._root.enter(_package(name)) as package:
+                found = [version for version in package.directories() if _fits(version)]
+        except NotFoundError:
+            return []
+        return [version for version in found if self.numbers(name, version)]
+
+    def numbers(self, name: str, version: str) -> list[int]:
+        """Return the generations' numbers, newest first; none if there is no such version."""
+        try:
+            with self._root.enter(_package(name), _version(version), GENERATIONS) as generations:
+                found = [text for text in generations.directories() if _NUMBER.fullmatch(text)]
+        except NotFoundError:
+            return []
+        return sorted(map(int, found), reverse=True)
+
+    def newest(self, name: str, version: str) -> int:
+        """Return the number of the newest complete generation; 0 if there is none."""
+        numbers = self.numbers(name, version)
+        return next((n for n in numbers if self._complete(name, version, n)), 0)
+
+    def generation(self, name: str, version: str, number: int) -> Generation:
+        """Return a generation.
+
+        Raises:
+            NotFoundError: there is no complete one of that number.
+        """
+        if not self._complete(_package(name), _version(version), number):
+            raise NotFoundError(f"no generation {number}")
+        return Generation(self._root, name, version, number)
+
+    def stage(self, name: str, version: str) -> Staging:
+        """Begin a new generation.
+
+        Raises:
+            InvalidNameError: name or version breaks a rule.
+            ExhaustedError, StorageError: nothing can be written.
+        """
+        return Staging(self._root, self._area, _package(name), _version(version))
+
+    def read_current(self, name: str) -> bytes | None:
+        """Return the pointer to the current version as it was written; None if there is none."""
+        try:
+            with self._root.enter(_package(name)) as package:
+                return package.read(CURRENT, MAX_CURRENT)
+        except NotFoundError:
+            return None
+
+    def write_current(self, name: str, data: bytes) -> None:
+        """Replace the pointer to the current version: a reader sees the old or the new one, whole.
+
+        Raises:
+            ExhaustedError, StorageError: the old one stands.
+        """
+        label, staged = self._area.claim()
+        with staged, self._area.enter() as area:
+            try:
+                staged.write(CURRENT, data)
+                with self._root.ensure(_package(name)) as package:
+                    with storing("the current version"):
+                        os.rename(CURRENT, CURRENT, src_dir_fd=staged.fd, dst_dir_fd=package.fd)
+                    package.sync()
+            finally:
+                area.remove(label)
+
+    def _complete(self, name: str, version: str, number: int) -> bool:
+        try:
+            with self._root.enter(name, version, GENERATIONS, str(number)) as generation:
+                os.close(generation.open_file(MANIFEST))
+        except NotFoundError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the store; twice is fine."""
+        self._root.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _package(name: str) -> str:
+    if names.store_name(name) == IDENTITY:
+        raise InvalidNameError(f"package name {IDENTITY} is a name of the store")
+    return name
+
+
+def _version(version: str) -> str:
+    if names.store_name(version, "version") == CURRENT:
+        raise InvalidNameError(f"version {CURRENT} is a name of the store")
+    return version
+
+
+def _fits(name: str) -> bool:
+    try:
+        names.store_name(name)
+    except InvalidNameError:
+        return False
+    return True
