@@ -1,0 +1,1 @@
+"""The command line. Importing it loads neither gRPC nor ONNX Runtime: commands load when called."""

@@ -1,0 +1,75 @@
+"""The command that brings packages in."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sealcar.cli import report
+from sealcar.cli.listener import asks_the_daemon, prints_json
+from sealcar.cli.progress import bytes_moving
+
+if TYPE_CHECKING:
+    from sealcar.client import Client
+
+
+@click.command(
+    "import",
+    epilog=report.examples(
+        "sealcar import detector.onnx --name ocr --component det",
+        "sealcar import ./ocr-package --version 2 --json",
+    ),
+)
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option("--name", help="Name in the store; by default the package's own, or the file's.")
+@click.option("--version", help="Version in the store; by default the package's own, else 1.")
+@click.option("--component", default="main", show_default=True, help="For a bare model.")
+@click.option("--variant", default="onnx", show_default=True, help="For a bare model.")
+@click.option("--kek", default="", help="Alias of the key to seal under; by default the store's.")
+@prints_json
+@asks_the_daemon
+def import_(  # noqa: PLR0913  (one parameter an option)
+    client: Client,
+    *,
+    source: Path,
+    name: str | None,
+    version: str | None,
+    component: str,
+    variant: str,
+    kek: str,
+    as_json: bool,
+) -> None:
+    """Import SOURCE and seal it: a model package's directory, or one ONNX model.
+
+    External data of the models comes along; a file that a model or manifest names must lie in
+    the package. The daemon seals bytes as they arrive, so nothing of SOURCE is written anywhere
+    in plain. SOURCE itself stays as it is.
+    """
+    from sealcar import publish  # noqa: PLC0415  (reads models: not needed for --help)
+
+    plan = publish.plan(source, name=name, version=version, component=component, variant=variant)
+    total = sum(payload.size for payload in plan.payloads)
+    begun = time.monotonic()
+    with bytes_moving(f"sealing {plan.name}", quiet=as_json) as progress:
+        made = client.catalogue.import_(plan, kek=kek, progress=progress)
+    seconds = time.monotonic() - begun
+    if as_json:
+        report.emit(
+            {
+                "name": made.name,
+                "version": made.version,
+                "generation": made.generation,
+                "package_id": made.package_id.hex(),
+                "payloads": len(plan.payloads),
+                "size": total,
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    click.echo(
+        f"imported {made.name}@{made.version}, generation {made.generation}:"
+        f" {len(plan.payloads)} payloads, {report.size(total)} ({report.size(total / seconds)}/s)"
+    )

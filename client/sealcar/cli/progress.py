@@ -1,0 +1,49 @@
+"""Progress bars on standard error, for work that takes more than a moment."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from sealcar.cli import report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sealcar.catalogue.values import Progress as Step
+    from sealcar.catalogue.values import Watcher
+
+
+@contextmanager
+def bytes_moving(what: str, *, quiet: bool) -> Iterator[Watcher]:
+    """Show how many bytes are done. Draws only on a terminal; yields what to call at each step."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[payload]}", markup=False),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(what, total=None, payload="")
+
+        def show(step: Step) -> None:
+            name = report.plain(step.payload)
+            bar.update(task, completed=step.done, total=step.total or None, payload=name)
+
+        yield show

@@ -1,0 +1,89 @@
+"""What people and scripts see: an error as one line or one JSON object, sizes in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sealcar.errors import SealcarError
+
+INTERRUPTED: Final = 130
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+_STEP: Final = 1000
+
+
+def emit(value: Mapping[str, Any]) -> None:
+    """Print one JSON object: all that `--json` puts on standard output."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def failure(error: SealcarError, *, as_json: bool) -> None:
+    """Print an error of sealcar: its place, what is wrong and what to do."""
+    if not as_json:
+        click.echo(f"sealcar: {plain(str(error))}", err=True)
+        return
+    place = {name: value for name, value in asdict(error.place).items() if value}
+    kind = type(error).__name__
+    emit(
+        {
+            "error": {
+                "kind": kind,
+                "message": error.message,
+                "exit_code": error.exit_code,
+                "place": place,
+                "retry_after": error.retry_after,
+            }
+        }
+    )
+
+
+def usage(error: click.ClickException | click.Abort, *, as_json: bool) -> int:
+    """Print what is wrong with the command line, or the interruption; return the exit code."""
+    if isinstance(error, click.Abort):
+        click.echo("sealcar: interrupted", err=True)
+        return INTERRUPTED
+    if as_json:
+        kind, text = type(error).__name__, error.format_message()
+        emit({"error": {"kind": kind, "message": text, "exit_code": error.exit_code}})
+    else:
+        error.show()
+    return error.exit_code
+
+
+@contextmanager
+def pipe_closed_quietly() -> Iterator[None]:
+    """Let `sealcar ls | head -1` end without a complaint."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes again at exit, and would complain then
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def examples(*lines: str) -> str:
+    """Make the end of a command's help."""
+    return "\b\nExamples:\n  " + "\n  ".join(lines)
+
+
+def plain(text: str) -> str:
+    """Escape what could steer a terminal: names in messages come from elsewhere."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def size(count: float) -> str:
+    """Write a number of bytes for a person: `3.2 MB`."""
+    for unit in _UNITS:
+        if count < _STEP or unit == _UNITS[-1]:
+            break
+        count /= _STEP
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
