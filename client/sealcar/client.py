@@ -1,0 +1,214 @@
+"""The client: connect to a daemon, read the payloads of a scope, write those of a variant."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from sealcar.errors import InvalidRequestError, WrongStateError
+from sealcar.transfer.location import Location
+from sealcar.transfer.pool import Pool
+from sealcar.transfer.reading import Scope
+from sealcar.transfer.scopes import ScopeName
+from sealcar.transfer.transactions import Transaction
+from sealcar.v1 import data_socket_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import TracebackType
+
+    from sealcar.catalogue import Catalogue, VariantInfo
+
+
+@dataclass(frozen=True)
+class DaemonState:
+    """What a daemon says about itself.
+
+    Attributes:
+        serving: False while it drains or isn't ready.
+        release: of the daemon.
+        isolation: "uid", or "none" where a client may have the daemon's uid.
+        session: how sure it is of a session's end: "pidfd", "pidfd-shared" or "connection".
+        sessions, transfers: now.
+        memory, memory_limit: bytes of rings, and the most allowed.
+        uptime: seconds.
+    """
+
+    serving: bool
+    release: str
+    isolation: str
+    session: str
+    sessions: int
+    transfers: int
+    memory: int
+    memory_limit: int
+    uptime: int
+
+
+class Client:
+    """A daemon, for any number of threads. In a child of fork it connects anew.
+
+    Args:
+        location: where the daemon listens.
+        timeout: seconds of silence after which a request fails.
+    """
+
+    def __init__(self, location: Location, *, timeout: float) -> None:
+        self.location = location
+        self._timeout = timeout
+        self._pool = Pool(location, timeout=timeout)
+        self._lock = threading.Lock()
+        self._catalogue: Catalogue | None = None
+        self._closed = False
+
+    def scope(
+        self,
+        package: str,
+        component: str | None = None,
+        variant: str | None = None,
+        *,
+        version: str = "",
+        generation: int = 0,
+    ) -> Scope:
+        """Name a variant to read from; nothing is asked until the scope is used.
+
+        Args:
+            package: store name.
+            component: may be left out where the package has one.
+            variant: may be left out where the component has one.
+            version: store version; empty: the current one.
+            generation: 0: the newest.
+        """
+        name = ScopeName(package, component or "", variant or "", version, generation)
+        complete = component is not None and variant is not None
+        resolve = None if complete else functools.partial(self._resolve, component, variant)
+        return Scope(self._pool, name, resolve)
+
+    def begin(
+        self, package: str, component: str, variant: str, *, version: str = "", generation: int = 0
+    ) -> Transaction:
+        """Begin to write a variant, which replaces the one of that name if there is one.
+
+        Raises:
+            SealcarError: what the daemon answered.
+        """
+        return Transaction(self._pool, ScopeName(package, component, variant, version, generation))
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What the store holds, and how packages get there. The first use loads gRPC.
+
+        Raises:
+            WrongStateError: the client is closed.
+        """
+        from sealcar.catalogue import Catalogue  # noqa: PLC0415  (gRPC only for those who list)
+
+        with self._lock:
+            if self._closed:
+                raise WrongStateError("this client is closed")
+            if self._catalogue is None:
+                location = self.location
+                self._catalogue = Catalogue(
+                    location.directory, peer_uid=location.expected_uid(), timeout=self._timeout
+                )
+            return self._catalogue
+
+    def state(self) -> DaemonState:
+        """Return what the daemon says about itself.
+
+        Raises:
+            SealcarError: it can't be reached, or what it answered.
+        """
+        with self._pool.leased() as connection:
+            request = pb.ClientPacket(state=pb.StateRequest())
+            state = connection.request(request, "state").state
+            attested = connection.attested
+        return DaemonState(
+            serving=state.serving,
+            release=attested.release,
+            isolation=attested.isolation,
+            session=attested.session,
+            sessions=state.sessions,
+            transfers=state.transfers,
+            memory=state.memory,
+            memory_limit=state.memory_limit,
+            uptime=state.uptime_seconds,
+        )
+
+    def close(self) -> None:
+        """Close all connections; transfers under way keep theirs until they end."""
+        with self._lock:
+            self._closed = True
+            catalogue, self._catalogue = self._catalogue, None
+        self._pool.close()
+        if catalogue is not None:
+            catalogue.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _resolve(self, component: str | None, variant: str | None, name: ScopeName) -> ScopeName:
+        found = self.catalogue.get(name.package, name.version, name.generation)
+        one = _only(found.variants, component, variant, name)
+        return ScopeName(
+            found.summary.name,
+            one.component,
+            one.variant,
+            found.summary.version,
+            found.summary.generation,
+        )
+
+
+def _only(
+    variants: Iterable[VariantInfo], component: str | None, variant: str | None, name: ScopeName
+) -> VariantInfo:
+    matching = [
+        one
+        for one in variants
+        if one.sealed and component in (None, one.component) and variant in (None, one.variant)
+    ]
+    if len(matching) == 1:
+        return matching[0]
+    known = ", ".join(f"{one.component}/{one.variant}" for one in matching)
+    raise InvalidRequestError(
+        f"{name.package} has {len(matching)} variants that match: {known or 'none'};"
+        " name the component and the variant"
+    )
+
+
+def connect(
+    socket: str | Path | None = None, *, peer_uid: int | None = None, timeout: float = 30.0
+) -> Client:
+    """Connect to a daemon, waiting for one that isn't there yet.
+
+    Args:
+        socket: the listener's directory. Default: $SEALCAR_SOCKET, /run/sealcar/default if it
+            exists, $XDG_RUNTIME_DIR/sealcar/default.
+        peer_uid: uid that the daemon must have, checked before anything is sent. Default:
+            $SEALCAR_PEER_UID, or the owner of that directory if nobody else can write to it.
+        timeout: seconds to wait for the daemon, and of silence after which a request fails.
+
+    Raises:
+        UnavailableError: no daemon there in time, or one of another uid.
+        DeniedError: the socket's permissions keep this process out.
+        ConfigurationError: a setting is wrong.
+        IncompatibleError: no common protocol.
+    """
+    client = Client(Location.find(socket, peer_uid), timeout=timeout)
+    try:
+        client.state()
+    except BaseException:
+        client.close()
+        raise
+    return client

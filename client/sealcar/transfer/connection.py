@@ -1,0 +1,254 @@
+"""One connection to the data socket: attested, one request at a time, deadlines on every wait."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from google.protobuf.message import DecodeError
+
+from sealcar import details
+from sealcar._version import __version__
+from sealcar.errors import DeniedError, TimedOutError, UnavailableError, WrongStateError
+from sealcar.transfer.descriptors import close_all, receive
+from sealcar.transfer.rings import AttachedRing
+from sealcar.v1 import data_socket_pb2 as pb
+
+if TYPE_CHECKING:
+    from sealcar.transfer.location import Location
+
+PROTOCOL: Final = 1
+_UCRED: Final = struct.Struct("3i")
+_RETRY: Final = 0.05
+_RINGS: Final = {"ring": False, "write_ring": True}
+
+
+class DataConnection:
+    """Requests and answers, and the rings that belong to this connection.
+
+    Attributes:
+        usable: another request may follow. False after a broken transfer or a transport failure.
+        attested: what the daemon said about itself.
+    """
+
+    def __init__(self, sock: socket.socket, timeout: float) -> None:
+        self._sock = sock
+        self._pid = os.getpid()
+        self._timeout = self._patience = timeout
+        self._sock.settimeout(timeout)
+        self._rings: dict[bool, AttachedRing] = {}
+        self.usable = True
+        self.attested = pb.Attested()
+
+    @classmethod
+    def open(cls, location: Location, *, deadline: float, timeout: float) -> Self:
+        """Connect, check who the daemon is, and attest.
+
+        Args:
+            location: where, and as whom.
+            deadline: until when to wait for a daemon that isn't there yet (time.monotonic).
+            timeout: seconds of silence after which a request fails.
+
+        Raises:
+            UnavailableError: no daemon by then, or one of another uid. Nothing was sent to it.
+            DeniedError: the socket's permissions keep this process out.
+            IncompatibleError: no common protocol.
+        """
+        connection = cls(_connect(location, deadline), timeout)
+        try:
+            hello = pb.Attest(protocol=PROTOCOL, release=f"sealcar-python {__version__}")
+            answer = connection.request(pb.ClientPacket(attest=hello), "attested")
+        except BaseException:
+            connection.close()
+            raise
+        connection.attested = answer.attested
+        return connection
+
+    def request(
+        self, packet: pb.ClientPacket, *wanted: str, patience: float | None = None
+    ) -> pb.DaemonPacket:
+        """Send a packet and return the answer, which is of a wanted kind.
+
+        Raises:
+            SealcarError: what the daemon answered instead.
+            UnavailableError: the connection is gone.
+            TimedOutError: no answer in time.
+            WrongStateError: the connection was opened by another process.
+        """
+        self.check_process()
+        self.send(packet)
+        return self.answer(*wanted, patience=patience)
+
+    def send(self, packet: pb.ClientPacket) -> None:
+        """Send a packet.
+
+        Raises:
+            UnavailableError: the connection is gone.
+            TimedOutError: the daemon took nothing in time.
+        """
+        try:
+            self._sock.send(packet.SerializeToString(), socket.MSG_NOSIGNAL)
+        except TimeoutError:
+            raise self._broken(TimedOutError("the daemon didn't take a packet in time")) from None
+        except OSError as error:
+            # it may have said why before it closed; that answer is still to be read
+            with contextlib.suppress(UnavailableError, TimedOutError):
+                self.answer(patience=_RETRY)
+            raise self._broken(UnavailableError(f"the daemon is gone: {error}")) from error
+
+    def answer(self, *wanted: str, patience: float | None = None) -> pb.DaemonPacket:
+        """Return the next packet; rings that come before it are mapped and acknowledged.
+
+        Raises:
+            SealcarError: what the daemon answered instead.
+            UnavailableError: the connection is gone, or the daemon breaks the protocol.
+            TimedOutError: nothing came in time.
+        """
+        while True:
+            packet, descriptor = self._receive(patience or self._timeout)
+            kind = packet.WhichOneof("packet") or "a packet that this release doesn't know"
+            if kind in _RINGS and descriptor is not None:
+                self._attach(packet, descriptor, writable=_RINGS[kind])
+                continue
+            if descriptor is not None:
+                close_all([descriptor])
+                raise self._broken(UnavailableError("the daemon sent a descriptor out of turn"))
+            if kind == "error":
+                raise details.from_detail(packet.error)
+            if kind not in wanted:
+                raise self._broken(UnavailableError(f"the daemon answered out of turn: {kind}"))
+            return packet
+
+    def ring(self, *, writable: bool) -> AttachedRing:
+        """Return the ring of one direction.
+
+        Raises:
+            UnavailableError: the daemon has handed none over.
+        """
+        try:
+            return self._rings[writable]
+        except KeyError:
+            raise self._broken(UnavailableError("the daemon handed no ring over")) from None
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is a child of the process that connected, and so mustn't speak here."""
+        return os.getpid() != self._pid
+
+    def check_process(self) -> None:
+        """Refuse to go on in a child of the process that connected.
+
+        Raises:
+            WrongStateError: this is a child.
+        """
+        if self.inherited:
+            raise WrongStateError(
+                "this transfer belongs to the parent process; begin a new one after fork"
+            )
+
+    def idle(self) -> bool:
+        """Tell whether the daemon still holds the connection open and owes it nothing."""
+        if not self.usable:
+            return False
+        try:
+            self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def close(self) -> None:
+        """Close the socket and unmap the rings. In a child this leaves the parent's untouched."""
+        self.usable = False
+        self._sock.close()
+        for ring in self._rings.values():
+            ring.close()
+        self._rings.clear()
+
+    def _receive(self, patience: float) -> tuple[pb.DaemonPacket, int | None]:
+        if patience != self._patience:
+            self._patience = patience
+            self._sock.settimeout(patience)
+        try:
+            try:
+                data, descriptor = receive(self._sock)
+            except ConnectionResetError:
+                # comes once, and before the packets that the daemon sent before it closed
+                data, descriptor = receive(self._sock)
+        except TimeoutError:
+            raise self._broken(
+                TimedOutError(f"the daemon was silent for {patience:g} seconds")
+            ) from None
+        except OSError as error:
+            raise self._broken(UnavailableError(f"the daemon is gone: {error}")) from error
+        except UnavailableError as error:
+            raise self._broken(error) from None
+        try:
+            if not data:
+                raise self._broken(UnavailableError("the daemon closed the connection"))
+            return pb.DaemonPacket.FromString(data), descriptor
+        except (DecodeError, UnavailableError) as error:
+            close_all([] if descriptor is None else [descriptor])
+            raise self._broken(UnavailableError(str(error))) from error
+
+    def _attach(self, packet: pb.DaemonPacket, descriptor: int, *, writable: bool) -> None:
+        announced = packet.write_ring if writable else packet.ring
+        old = self._rings.pop(writable, None)
+        if old:
+            old.close()
+        try:
+            self._rings[writable] = AttachedRing.take(
+                descriptor, announced.slots, announced.slot_size, writable=writable
+            )
+        except UnavailableError as error:
+            raise self._broken(error) from None
+        self.send(pb.ClientPacket(ring_mapped=pb.RingMapped()))
+
+    def _broken(self, error: UnavailableError | TimedOutError) -> UnavailableError | TimedOutError:
+        self.usable = False
+        if not self.inherited:
+            # the daemon frees what it holds for us now, not when the pool gets to it
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+        return error
+
+
+def _connect(location: Location, deadline: float) -> socket.socket:
+    while True:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            sock.settimeout(max(_RETRY, deadline - time.monotonic()))
+            expected = location.expected_uid()
+            sock.connect(location.data)
+            _check_peer(sock, expected, location)
+        except PermissionError as error:
+            sock.close()
+            raise DeniedError(f"the data socket of {location.directory} isn't for us") from error
+        except (OSError, UnavailableError) as error:
+            sock.close()
+            if isinstance(error, _WrongPeerError) or time.monotonic() + _RETRY >= deadline:
+                raise UnavailableError(f"no daemon at {location.directory}: {error}") from error
+            time.sleep(_RETRY)
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+
+
+class _WrongPeerError(UnavailableError):
+    """Somebody else listens there: waiting won't help."""
+
+
+def _check_peer(sock: socket.socket, expected: int, location: Location) -> None:
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    _, uid, _ = _UCRED.unpack(raw)
+    if uid != expected:
+        raise _WrongPeerError(
+            f"uid {uid} listens on {location.data}, but the daemon must have uid {expected}"
+        )

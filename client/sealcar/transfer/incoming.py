@@ -1,0 +1,83 @@
+"""A payload on its way in: small ones are in the answer, the others come through the ring."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from sealcar.errors import TruncatedError, UnavailableError, WrongStateError
+from sealcar.transfer.memory import advise_huge, wipe
+from sealcar.v1 import data_socket_pb2 as pb
+from sealcar.v1 import payloads_pb2
+
+if TYPE_CHECKING:
+    from sealcar.transfer.connection import DataConnection
+    from sealcar.v1 import common_pb2
+
+
+class Incoming:
+    """One read on one connection.
+
+    Attributes:
+        size: of the whole payload.
+        finished: the connection is free for the next request.
+    """
+
+    def __init__(self, connection: DataConnection, scope: common_pb2.Scope, name: str) -> None:
+        request = pb.ClientPacket(read=payloads_pb2.ReadRequest(scope=scope, name=name))
+        reading = connection.request(request, "reading").reading
+        self._connection = connection
+        self._data: bytes | None = reading.data if reading.HasField("data") else None
+        self.size: int = reading.size if self._data is None else len(self._data)
+        self.finished = self._data is not None
+        self._begun = False
+
+    def read_into(self, address: int) -> None:
+        """Fill `size` bytes at an address, all of them or wiped.
+
+        Raises:
+            WrongStateError: read already, or in another process.
+            SealcarError: what the daemon answered instead of the end.
+        """
+        self._connection.check_process()
+        if self._begun:
+            raise WrongStateError("this payload has been read")
+        self._begun = True
+        if self._data is not None:
+            ctypes.memmove(address, self._data, self.size)
+            self._data = None
+            return
+        advise_huge(address, self.size)
+        try:
+            self._drain(address)
+        except BaseException:
+            wipe(address, self.size)
+            raise
+        self.finished = True
+
+    def _drain(self, address: int) -> None:
+        ring = self._connection.ring(writable=False)
+        came: dict[int, int] = {}
+        while True:
+            packet = self._connection.answer("piece", "done")
+            if packet.WhichOneof("packet") == "done":
+                break
+            piece = packet.piece
+            source = ring.address(piece.slot, piece.size)
+            if piece.offset + piece.size > self.size or piece.offset in came:
+                raise UnavailableError("the daemon announced bytes outside the payload or twice")
+            # at most one slot: memmove lets other threads run, a slice assignment wouldn't
+            ctypes.memmove(address + piece.offset, source, piece.size)
+            came[piece.offset] = piece.size
+            self._connection.send(pb.ClientPacket(free=pb.Free(slots=[piece.slot])))
+        if packet.done.size != self.size or not _covers(came, self.size):
+            raise TruncatedError("the daemon ended before every byte had come")
+
+
+def _covers(pieces: dict[int, int], size: int) -> bool:
+    end = 0
+    for offset in sorted(pieces):
+        if offset != end:
+            return False
+        end += pieces[offset]
+    return end == size

@@ -1,0 +1,92 @@
+"""Where the daemon listens, and which uid it must have."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from sealcar.errors import ConfigurationError, UnavailableError
+
+_SYSTEM: Final = Path("/run/sealcar/default")
+_LONGEST: Final = 107
+
+
+@dataclass(frozen=True)
+class Location:
+    """A listener's directory and the uid that its daemon must have.
+
+    Attributes:
+        directory: holds data.sock and grpc.sock.
+        peer_uid: None: the owner of the directory, found when connecting.
+    """
+
+    directory: Path
+    peer_uid: int | None
+
+    @classmethod
+    def find(cls, socket: str | Path | None, peer_uid: int | None) -> Self:
+        """Fill in what isn't given from the environment and the defaults.
+
+        Raises:
+            ConfigurationError: nothing says where the daemon is, or a setting is malformed.
+        """
+        directory = _directory(socket)
+        length = len(os.fsencode(directory / "data.sock"))
+        if length > _LONGEST:
+            raise ConfigurationError(
+                f"the path of the data socket below {directory} has {length} bytes;"
+                f" a Unix socket's path can have {_LONGEST}: choose a shorter directory"
+            )
+        return cls(directory, _environment_uid() if peer_uid is None else peer_uid)
+
+    @property
+    def data(self) -> str:
+        """Path of the data socket."""
+        return str(self.directory / "data.sock")
+
+    def expected_uid(self) -> int:
+        """Return the uid that the daemon must have.
+
+        Raises:
+            ConfigurationError: others can write to the directory, so that its owner says nothing.
+            UnavailableError: there is no such directory.
+        """
+        if self.peer_uid is not None:
+            return self.peer_uid
+        try:
+            found = self.directory.stat()
+        except OSError as error:
+            raise UnavailableError(f"no daemon listens at {self.directory}: {error}") from error
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ConfigurationError(
+                f"others than its owner can write to {self.directory}, so its owner doesn't tell"
+                " who the daemon is: give peer_uid or $SEALCAR_PEER_UID, or chmod go-w it"
+            )
+        return found.st_uid
+
+
+def _directory(given: str | Path | None) -> Path:
+    if given is None:
+        given = os.environ.get("SEALCAR_SOCKET") or None
+    if given is not None:
+        return Path(given).absolute()
+    if _SYSTEM.is_dir():
+        return _SYSTEM
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(runtime, "sealcar", "default")
+    raise ConfigurationError(
+        f"where is the daemon? Give the listener's directory, or set $SEALCAR_SOCKET;"
+        f" {_SYSTEM} doesn't exist and $XDG_RUNTIME_DIR isn't set"
+    )
+
+
+def _environment_uid() -> int | None:
+    text = os.environ.get("SEALCAR_PEER_UID")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise ConfigurationError("$SEALCAR_PEER_UID must be a uid in decimal digits")
+    return int(text)

@@ -1,0 +1,84 @@
+"""Moving bytes between addresses with the interpreter lock released.
+
+Pieces are at most 1 MiB: one copy of hundreds of MiB into fresh memory takes more than twice as
+long as many small ones, since each page is then zeroed and filled while it is in the cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import Final
+
+from sealcar.errors import ExhaustedError, WrongStateError
+from sealcar.transfer.descriptors import Exported
+
+PIECE: Final = 1 << 20
+_HUGE_FROM: Final = 4 << 20
+_PAGE: Final = mmap.PAGESIZE
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def copy(target: int, source: int, size: int) -> None:
+    """Copy between addresses whose owners the caller keeps alive."""
+    for at in range(0, size, PIECE):
+        ctypes.memmove(target + at, source + at, min(PIECE, size - at))
+
+
+def wipe(address: int, size: int) -> None:
+    """Overwrite with zeros."""
+    for at in range(0, size, PIECE):
+        ctypes.memset(address + at, 0, min(PIECE, size - at))
+
+
+def advise_huge(address: int, size: int) -> None:
+    """Ask for huge pages inside a large destination; to be called before its first byte.
+
+    Only whole pages inside are touched. A refusal costs speed and nothing else.
+    """
+    if size >= _HUGE_FROM:
+        first = -(-address // _PAGE) * _PAGE
+        _libc.madvise(first, (address + size) // _PAGE * _PAGE - first, mmap.MADV_HUGEPAGE)
+
+
+class PrivateMemory:
+    """Anonymous memory of this process: on huge pages where large, never in a core dump.
+
+    Raises:
+        ExhaustedError: the system gives no more memory.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._room = max(_PAGE, -(-size // _PAGE) * _PAGE)
+        try:
+            self._map = mmap.mmap(-1, self._room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, ValueError, OverflowError) as error:
+            raise ExhaustedError(f"no memory for {size} bytes: {error}") from error
+        self._map.madvise(mmap.MADV_DONTDUMP)
+        with Exported(self._map) as whole:
+            self.address = whole.address
+        advise_huge(self.address, self._room)
+
+    def view(self) -> memoryview:
+        """Return a read-only view; the memory can't be closed while it or a part of it lives."""
+        return memoryview(self._map)[: self.size].toreadonly()
+
+    def freeze(self) -> None:
+        """Let no pointer write to it any more, neither in Python nor in C."""
+        _libc.mprotect(self.address, self._room, mmap.PROT_READ)
+
+    def close(self) -> None:
+        """Give the memory back.
+
+        Raises:
+            WrongStateError: somebody still holds a view.
+        """
+        try:
+            self._map.close()
+        except BufferError:
+            raise WrongStateError(
+                "a mapped payload can't be closed while views of it live"
+            ) from None

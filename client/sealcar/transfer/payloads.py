@@ -1,0 +1,243 @@
+"""Who owns which bytes: every payload that is handed out is in exactly one of these forms.
+
+None knows of ONNX Runtime. No address leaves without the object that keeps it valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from sealcar.errors import InvalidRequestError, SealcarError, WrongStateError
+from sealcar.transfer.descriptors import Exported
+from sealcar.transfer.incoming import Incoming
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+    from sealcar.transfer.memory import PrivateMemory
+    from sealcar.transfer.pool import Pool
+    from sealcar.transfer.scopes import ScopeName
+
+
+@dataclass(frozen=True)
+class PayloadRef:
+    """A payload that can be asked for: no bytes yet.
+
+    Attributes:
+        name: within its scope.
+        kind: "model", "initializers", "blob" or "other".
+        size: of the plaintext.
+        sealed: False: stored in plain, authenticated all the same.
+        identity: equal identities mean equal bytes.
+    """
+
+    name: str
+    kind: str
+    size: int
+    sealed: bool
+    identity: bytes = field(repr=False)
+
+
+class BorrowedBuffer:
+    """Somebody else's bytes, lent for as long as a call lasts.
+
+    Args:
+        address: of the first byte.
+        size: how many.
+        owner: what keeps them valid meanwhile; held here.
+    """
+
+    def __init__(self, address: int, size: int, owner: object) -> None:
+        self._address = address
+        self.size = size
+        self._owner: object | None = owner
+
+    @property
+    def address(self) -> int:
+        """Where the bytes are.
+
+        Raises:
+            WrongStateError: the loan has ended.
+        """
+        if self._owner is None:
+            raise WrongStateError("these bytes were lent for one call, which has returned")
+        return self._address
+
+    def expire(self) -> None:
+        """End the loan: the address isn't given out any more."""
+        self._owner = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.expire()
+
+
+class MappedPayload:
+    """A whole payload in read-only memory of this process, shared by whoever holds its owner.
+
+    Attributes:
+        identity: equal identities mean equal bytes.
+        alignment: of the address.
+    """
+
+    alignment = 4096
+
+    def __init__(self, memory: PrivateMemory, identity: bytes) -> None:
+        self._memory = memory
+        self._closed = False
+        self.identity = identity
+
+    @property
+    def size(self) -> int:
+        """Bytes of the payload."""
+        return self._memory.size
+
+    @property
+    def address(self) -> int:
+        """Where it begins; valid as long as `owner` lives and isn't closed.
+
+        Raises:
+            WrongStateError: closed.
+        """
+        self._check()
+        return self._memory.address
+
+    @property
+    def owner(self) -> object:
+        """What keeps the address valid: hold it as long as the address is in use."""
+        return self._memory
+
+    @property
+    def view(self) -> memoryview:
+        """A read-only view, which keeps the memory alive and open.
+
+        Raises:
+            WrongStateError: closed.
+        """
+        self._check()
+        return self._memory.view()
+
+    def close(self) -> None:
+        """Give the memory back.
+
+        Raises:
+            WrongStateError: views of it are still alive.
+        """
+        self._memory.close()
+        self._closed = True
+
+    def _check(self) -> None:
+        if self._closed:
+            raise WrongStateError("this mapped payload is closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class PayloadReader:
+    """One opened payload, to be read once, straight into its final destination.
+
+    Open it in a `with` block: it holds one of the client's connections.
+
+    Attributes:
+        size: of the payload.
+    """
+
+    def __init__(self, pool: Pool, scope: ScopeName, name: str) -> None:
+        self._scope, self._name = scope, name
+        self._pool = pool
+        self._connection = pool.lease()
+        self._open = True
+        try:
+            self._incoming = Incoming(self._connection, scope.message(), name)
+        except SealcarError as error:
+            self.close()
+            raise self._placed(error, "read") from error.__cause__
+        except BaseException:
+            self.close()
+            raise
+        self.size = self._incoming.size
+
+    def read_into(self, target: int | Buffer, size: int | None = None) -> None:
+        """Fill the target with the whole payload.
+
+        Args:
+            target: address of at least `size` bytes that the caller keeps alive, or a writable
+                buffer.
+            size: must be the payload's; may be left out for a buffer.
+
+        Raises:
+            InvalidRequestError: the sizes differ, or the buffer can't be written to.
+            WrongStateError: read already, closed, or used in a child of fork.
+            SealcarError: what went wrong. The target has been wiped then.
+        """
+        try:
+            if not self._open:
+                raise WrongStateError("this reader is closed")
+            if isinstance(target, int):
+                self._fill(target, size if size is not None else -1)
+                return
+            with Exported(target, writable=True) as buffer:
+                if size is not None and size != buffer.size:
+                    raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
+                self._fill(buffer.address, buffer.size)
+        except SealcarError as error:
+            raise self._placed(error, "transfer") from error.__cause__
+
+    def fill_new(self, data: bytes) -> None:
+        """Fill a `bytes` object of the payload's size that nobody else has a reference to.
+
+        Raises:
+            SealcarError: as `read_into`.
+        """
+        with Exported(data) as buffer:
+            self.read_into(buffer.address, buffer.size)
+
+    def close(self) -> None:
+        """Give the connection back; a transfer that was begun and not read is dropped."""
+        if not self._open:
+            return
+        self._open = False
+        incoming = getattr(self, "_incoming", None)
+        if incoming is not None and not incoming.finished:
+            self._connection.usable = False
+        self._pool.give_back(self._connection)
+
+    def _fill(self, address: int, size: int) -> None:
+        if size != self.size:
+            raise InvalidRequestError(f"the payload has {self.size} bytes, the target {size}")
+        if address <= 0 < size:
+            raise InvalidRequestError("the target's address is null")
+        self._incoming.read_into(address)
+
+    def _placed(self, error: SealcarError, phase: str) -> SealcarError:
+        return self._scope.placed(error, phase, self._name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,112 @@
+"""One payload of a transaction on its way to the daemon, as its writer sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from sealcar.errors import SealcarError, WrongStateError
+from sealcar.transfer.descriptors import Exported
+from sealcar.transfer.outgoing import Outgoing
+from sealcar.transfer.payloads import BorrowedBuffer, PayloadRef
+from sealcar.transfer.scopes import ScopeName, payload_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+    from sealcar.transfer.connection import DataConnection
+    from sealcar.transfer.pool import Pool
+    from sealcar.v1 import payloads_pb2
+
+
+class PayloadWriter:
+    """One payload of a transaction, written in order; its size is known at the end.
+
+    Use it in a `with` block and call `finish`: a writer that is left without it breaks its
+    transfer off, and the transaction can't be committed with that payload.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        scope: ScopeName,
+        begin: payloads_pb2.WriteBegin,
+        finished: Callable[[PayloadRef], None],
+    ) -> None:
+        self._pool, self._scope, self._name = pool, scope, begin.name
+        self._finished = finished
+        self._connection: DataConnection = pool.lease()
+        self._open = True
+        try:
+            self._outgoing = Outgoing(self._connection, begin)
+        except SealcarError as error:
+            self._release(usable=self._connection.usable)
+            raise self._placed(error) from error.__cause__
+        except BaseException:
+            self._release(usable=False)
+            raise
+
+    def write(self, data: Buffer | BorrowedBuffer) -> None:
+        """Take the next bytes; they are the caller's again when this returns.
+
+        Raises:
+            WrongStateError: finished, closed, or used in a child of fork.
+            SealcarError: what the daemon answered; the payload can't be finished then.
+        """
+        try:
+            self._check()
+            if isinstance(data, BorrowedBuffer):
+                self._outgoing.write(data.address, data.size)
+                return
+            with Exported(data) as buffer:
+                self._outgoing.write(buffer.address, buffer.size)
+        except SealcarError as error:
+            self._release(usable=False)
+            raise self._placed(error) from error.__cause__
+
+    def finish(self) -> PayloadRef:
+        """Wait until the payload is sealed and on disk.
+
+        Raises:
+            WrongStateError: finished, closed, or used in a child of fork.
+            SealcarError: what the daemon answered.
+        """
+        try:
+            self._check()
+            reference = payload_ref(self._outgoing.finish())
+        except SealcarError as error:
+            self._release(usable=False)
+            raise self._placed(error) from error.__cause__
+        self._release(usable=True)
+        self._finished(reference)
+        return reference
+
+    def close(self) -> None:
+        """Break the transfer off unless it is finished."""
+        self._release(usable=False)
+
+    def _check(self) -> None:
+        if not self._open:
+            raise WrongStateError("this writer is finished or closed")
+
+    def _release(self, *, usable: bool) -> None:
+        if self._open:
+            self._open = False
+            self._connection.usable = self._connection.usable and usable
+            self._pool.give_back(self._connection)
+
+    def _placed(self, error: SealcarError) -> SealcarError:
+        return self._scope.placed(error, "write", self._name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
