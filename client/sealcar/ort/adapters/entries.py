@@ -1,0 +1,173 @@
+"""The way from the native trampolines into Python: one function of each kind, for the process.
+
+They stay for good, so the runtime can never call one that is gone. Each looks up the registration
+that its state names, runs its function, and sets the outcome's done flag last.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from sealcar.errors import ExhaustedError, RuntimeSupportError, WrongStateError
+from sealcar.ort import abi
+from sealcar.ort.callbacks import STATUS_BYTES, Registration, blob, registered, status_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATH_BYTES: Final = 1000
+
+
+class _Outcome(ctypes.Structure):
+    _fields_ = (
+        ("done", ctypes.c_int32),
+        ("code", ctypes.c_int32),
+        ("text", ctypes.c_char * (STATUS_BYTES + 1)),
+    )
+
+
+class _Placement(ctypes.Structure):
+    _fields_ = (
+        ("external", ctypes.c_int32),
+        ("offset", ctypes.c_int64),
+        ("size", ctypes.c_size_t),
+        ("path", ctypes.c_char * (_PATH_BYTES + 1)),
+    )
+
+
+_STATE: Final = ctypes.c_size_t
+_SIZE: Final = ctypes.c_size_t
+_RESULT: Final = ctypes.POINTER(_Outcome)
+_WRITE: Final = ctypes.CFUNCTYPE(None, _STATE, ctypes.c_char_p, abi.POINTER, _SIZE, _RESULT)
+_READ: Final = ctypes.CFUNCTYPE(None, _STATE, ctypes.c_char_p, abi.POINTER, _RESULT)
+_MODEL: Final = ctypes.CFUNCTYPE(None, _STATE, abi.POINTER, _SIZE, _RESULT)
+_LOCATION: Final = ctypes.CFUNCTYPE(
+    None, _STATE, ctypes.c_char_p, abi.POINTER, _SIZE, ctypes.POINTER(_Placement), _RESULT
+)
+
+
+@contextmanager
+def _reporting(state: int, outcome: Any, what: str) -> Iterator[Registration]:
+    """Turn whatever is raised into a failed outcome; done is set only past the last step."""
+    found: Registration | None = None
+    try:
+        found = registered(state)
+        yield found
+    except BaseException as error:
+        outcome[0].text = status_text(error, what).encode()
+        if found is not None:
+            found.failed(error)
+    else:
+        outcome[0].done = 1
+
+
+def _name(raw: bytes) -> str:
+    """Return a blob's name; it comes from a model, so it may be anything."""
+    return raw.decode(errors="surrogateescape")
+
+
+def _write(state: int, raw: bytes, address: int, size: int, outcome: Any) -> None:
+    name = _name(raw)
+    with _reporting(state, outcome, blob(name)) as found:
+        if found.write is None:
+            raise RuntimeSupportError("this compilation takes no blobs")
+        found.write(name, address or 0, size)
+
+
+def _read(state: int, raw: bytes, io: int, outcome: Any) -> None:
+    name = _name(raw)
+    with _reporting(state, outcome, blob(name)) as found:
+        if found.read is None:
+            raise RuntimeSupportError("this session reads no blobs")
+        allocation = _Allocation(io, found.limit, name)
+        try:
+            found.read(name, allocation)
+        finally:
+            allocation.close()
+        allocation.require()
+
+
+def _model(state: int, address: int, size: int, outcome: Any) -> None:
+    with _reporting(state, outcome, "the compiled model") as found:
+        if found.model is None:
+            raise RuntimeSupportError("this compilation takes no model")
+        found.model(address or 0, size)
+
+
+def _location(
+    state: int,
+    raw: bytes,
+    address: int,
+    size: int,
+    placement: Any,
+    outcome: Any,
+) -> None:
+    name = _name(raw)
+    with _reporting(state, outcome, f"initializer {name!a}") as found:
+        if found.location is None:
+            return
+        place = found.location(name, address or 0, size)
+        if place is None:
+            return
+        path = place.path.encode()
+        if len(path) > _PATH_BYTES:
+            raise WrongStateError(f"initializer's file name has over {_PATH_BYTES} bytes")
+        placement[0].path = path
+        placement[0].offset, placement[0].size = place.offset, place.size
+        placement[0].external = 1
+
+
+class _Allocation:
+    """The one piece of memory that a read function may ask for, during its call."""
+
+    def __init__(self, io: int, limit: int, name: str) -> None:
+        self._io: int | None = io
+        self._limit = limit
+        self._name = name
+        self._made = False
+
+    def __call__(self, size: int) -> int:
+        """Return the address of `size` bytes in the provider's own memory."""
+        if self._io is None or self._made:
+            raise WrongStateError(f"{blob(self._name)}: memory is given once, during the call")
+        if not 0 < size <= self._limit:
+            raise ExhaustedError(
+                f"{blob(self._name)} has {size} bytes; from 1 to {self._limit} are allowed"
+            )
+        address = abi.library().sealcar_allocate(self._io, size)
+        if not address:
+            raise ExhaustedError(f"the provider's allocator has no {size} bytes left")
+        self._made = True
+        return int(address)
+
+    def close(self) -> None:
+        """End it: the memory that it could ask for is the runtime's from now on."""
+        self._io = None
+
+    def require(self) -> None:
+        """Refuse a read function that asked for nothing, so it brought nothing."""
+        if not self._made:
+            raise WrongStateError(f"{blob(self._name)}: the read function asked for no memory")
+
+
+# objects that C holds the addresses of
+_ENTRIES: Final = (_WRITE(_write), _READ(_read), _MODEL(_model), _LOCATION(_location))
+_lock: Final = threading.Lock()
+
+
+@cache
+def _bound() -> None:
+    addresses = (ctypes.cast(entry, abi.POINTER) for entry in _ENTRIES)
+    if abi.library().sealcar_bind(abi.the_runtime().base, *addresses):
+        raise RuntimeSupportError("this ONNX Runtime refuses version 28 of its C interface")
+
+
+def trampoline(kind: str) -> int:
+    """Return the address of the native "write", "read", "model" or "location" callback."""
+    with _lock:
+        _bound()
+    return ctypes.cast(getattr(abi.library(), f"sealcar_{kind}"), abi.POINTER).value or 0
