@@ -18,11 +18,13 @@ from sealcar.errors import RuntimeSupportError
 from sealcar.ort import runtime
 
 if TYPE_CHECKING:
-    from sealcar.ort.runtime import SessionOptions
+    from sealcar.ort.runtime import SessionOptions, Untyped
 
 POINTER: Final = ctypes.c_void_p
 Function: TypeAlias = Callable[..., Any]
 Table: TypeAlias = Any
+# ctypes' own types are typed too loosely to say more
+CType: TypeAlias = Any
 
 # every runtime from 1.28 on accepts it, and its table is the newest one's prefix
 API_VERSION: Final = 28
@@ -134,12 +136,12 @@ def error_classes() -> tuple[type[Exception], ...]:
     return tuple(getattr(_bindings(), name) for name in _ERRORS[1:])
 
 
-def function(table: Table, slot: int, result: Any, *arguments: Any) -> Function:
+def function(table: Table, slot: int, result: CType, *arguments: CType) -> Function:
     """Return the function in a slot of a table."""
     return ctypes.CFUNCTYPE(result, *arguments)(table[slot])
 
 
-def at(address: int, *arguments: Any) -> Function:
+def at(address: int, *arguments: CType) -> Function:
     """Return the function at an address, which returns a status."""
     return ctypes.CFUNCTYPE(POINTER, *arguments)(address)
 
@@ -188,5 +190,5 @@ def _table(address: int) -> Table:
     return ctypes.cast(address, ctypes.POINTER(POINTER))
 
 
-def _bindings() -> Any:
+def _bindings() -> Untyped:
     return runtime.onnxruntime().capi.onnxruntime_pybind11_state

@@ -23,6 +23,8 @@ from sealcar.names import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sealcar.ort.runtime import SessionOptions
+
 # what numpy can look at: bytes, bytearray, memoryview, mmap (collections.abc.Buffer is 3.12)
 Buffer: TypeAlias = Any
 
@@ -150,7 +152,7 @@ def registered(state: int | None) -> Registration:
     return found
 
 
-def keep(options: Any, owner: object) -> None:
+def keep(options: SessionOptions, owner: object) -> None:
     """Let what the runtime has addresses of live as long as options.
 
     Registrations add up: a session made with an earlier one keeps that.

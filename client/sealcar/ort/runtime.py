@@ -24,6 +24,7 @@ OLDEST: Final = (1, 28)
 _FIRST_WITH_DATABASE: Final = (1, 29)
 
 # onnxruntime publishes no types
+Untyped: TypeAlias = Any
 SessionOptions: TypeAlias = Any
 Session: TypeAlias = Any
 Device: TypeAlias = Any
@@ -62,7 +63,7 @@ def onnxruntime() -> ModuleType:
         RuntimeSupportError: it isn't installed, can't be imported, or is older than 1.28.
     """
     try:
-        import onnxruntime as module
+        import onnxruntime as module  # noqa: PLC0415  (only after the switch, and when needed)
     except ImportError as error:
         raise RuntimeSupportError(
             f"ONNX Runtime can't be imported ({error}); install sealcar[ort]"

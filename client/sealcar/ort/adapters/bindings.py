@@ -12,7 +12,7 @@ import warnings
 import weakref
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sealcar.errors import ExhaustedError, RuntimeSupportError, WrongStateError
 from sealcar.ort import runtime
@@ -29,7 +29,7 @@ from sealcar.ort.callbacks import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sealcar.ort.runtime import SessionOptions
+    from sealcar.ort.runtime import SessionOptions, Untyped
 
 PIECE: Final = 1 << 20
 _NAMED_FROM: Final = (1, 32)
@@ -113,7 +113,7 @@ class _Reader:
     def __init__(self, registration: Registration) -> None:
         self._registration = weakref.ref(registration)
 
-    def __call__(self, name: str, out: Any) -> None:
+    def __call__(self, name: str, out: Untyped) -> None:
         registration = self._registration()
         if registration is None or not registration.live:
             raise _CallbackError("the callback's registration has ended")
@@ -133,7 +133,7 @@ class _Writer:
     def __init__(self, registration: Registration) -> None:
         self._registration = registration
 
-    def __call__(self, name: str, data: Any) -> None:
+    def __call__(self, name: str, data: Untyped) -> None:
         write = self._registration.write
         with _reporting(self._registration, blob(name)), _Buffer() as buffer:
             if write is None:
@@ -161,7 +161,7 @@ class _Placer:
     def __init__(self, registration: Registration) -> None:
         self._registration = registration
 
-    def __call__(self, name: str, value: Any, external: Any) -> Any:
+    def __call__(self, name: str, value: Untyped, external: Untyped) -> Untyped:
         del external  # a source that lies in memory has none
         location = self._registration.location
         with _reporting(self._registration, f"initializer {name!a}"):

@@ -18,7 +18,7 @@ import numpy as np
 from sealcar.errors import InvalidRequestError
 from sealcar.names import shown
 from sealcar.ort import abi
-from sealcar.ort.abi import POINTER, Api, CompileApi
+from sealcar.ort.abi import POINTER, Api, CompileApi, CType
 from sealcar.ort.adapters import rejections
 from sealcar.ort.adapters.entries import trampoline
 from sealcar.ort.callbacks import Buffer, Compilation, Registration
@@ -121,13 +121,13 @@ def _size(size: int) -> ctypes.c_size_t:
     return ctypes.c_size_t(size)
 
 
-def _step(ort: abi.Runtime, slot: CompileApi, job: Any, *arguments: Any) -> None:
+def _step(ort: abi.Runtime, slot: CompileApi, job: CType, *arguments: CType) -> None:
     types = (type(argument) for argument in arguments)
     ort.check(abi.function(ort.compile_api, slot, POINTER, POINTER, *types)(job, *arguments))
 
 
 @contextmanager
-def _cloned(ort: abi.Runtime, options: SessionOptions) -> Iterator[Any]:
+def _cloned(ort: abi.Runtime, options: SessionOptions) -> Iterator[CType]:
     clone = POINTER()
     make = abi.function(ort.api, Api.CLONE_SESSION_OPTIONS, POINTER, POINTER, POINTER)
     ort.check(make(abi.address_of(options), ctypes.byref(clone)))
@@ -138,7 +138,7 @@ def _cloned(ort: abi.Runtime, options: SessionOptions) -> Iterator[Any]:
 
 
 @contextmanager
-def _lending(ort: abi.Runtime, options: Any, compilation: Compilation) -> Iterator[None]:
+def _lending(ort: abi.Runtime, options: CType, compilation: Compilation) -> Iterator[None]:
     """Lend the source's external files, which the runtime reads until the compilation ends."""
     views = {name: view(data) for name, data in compilation.sources.items()}
     if not views:
@@ -159,7 +159,7 @@ def _lending(ort: abi.Runtime, options: Any, compilation: Compilation) -> Iterat
 
 
 @contextmanager
-def _created(ort: abi.Runtime, options: Any) -> Iterator[Any]:
+def _created(ort: abi.Runtime, options: CType) -> Iterator[CType]:
     job = POINTER()
     make = abi.function(ort.compile_api, CompileApi.CREATE, POINTER, POINTER, POINTER, POINTER)
     ort.check(make(ort.environment, options, ctypes.byref(job)))

@@ -10,7 +10,7 @@ import ctypes
 import threading
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import ExhaustedError, RuntimeSupportError, WrongStateError
 from sealcar.ort import abi
@@ -18,6 +18,8 @@ from sealcar.ort.callbacks import STATUS_BYTES, Registration, blob, registered, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sealcar.ort.abi import CType
 
 _PATH_BYTES: Final = 1000
 
@@ -51,13 +53,13 @@ _LOCATION: Final = ctypes.CFUNCTYPE(
 
 
 @contextmanager
-def _reporting(state: int, outcome: Any, what: str) -> Iterator[Registration]:
+def _reporting(state: int, outcome: CType, what: str) -> Iterator[Registration]:
     """Turn whatever is raised into a failed outcome; done is set only past the last step."""
     found: Registration | None = None
     try:
         found = registered(state)
         yield found
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  (the runtime must get an answer to each)
         outcome[0].text = status_text(error, what).encode()
         if found is not None:
             found.failed(error)
@@ -70,7 +72,7 @@ def _name(raw: bytes) -> str:
     return raw.decode(errors="surrogateescape")
 
 
-def _write(state: int, raw: bytes, address: int, size: int, outcome: Any) -> None:
+def _write(state: int, raw: bytes, address: int, size: int, outcome: CType) -> None:
     name = _name(raw)
     with _reporting(state, outcome, blob(name)) as found:
         if found.write is None:
@@ -78,7 +80,7 @@ def _write(state: int, raw: bytes, address: int, size: int, outcome: Any) -> Non
         found.write(name, address or 0, size)
 
 
-def _read(state: int, raw: bytes, io: int, outcome: Any) -> None:
+def _read(state: int, raw: bytes, io: int, outcome: CType) -> None:
     name = _name(raw)
     with _reporting(state, outcome, blob(name)) as found:
         if found.read is None:
@@ -91,7 +93,7 @@ def _read(state: int, raw: bytes, io: int, outcome: Any) -> None:
         allocation.require()
 
 
-def _model(state: int, address: int, size: int, outcome: Any) -> None:
+def _model(state: int, address: int, size: int, outcome: CType) -> None:
     with _reporting(state, outcome, "the compiled model") as found:
         if found.model is None:
             raise RuntimeSupportError("this compilation takes no model")
@@ -103,8 +105,8 @@ def _location(
     raw: bytes,
     address: int,
     size: int,
-    placement: Any,
-    outcome: Any,
+    placement: CType,
+    outcome: CType,
 ) -> None:
     name = _name(raw)
     with _reporting(state, outcome, f"initializer {name!a}") as found:
