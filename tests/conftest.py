@@ -6,6 +6,9 @@ import os
 
 import pytest
 
+# a test may import onnxruntime before sealcar.ort, which would say that its switch comes too late
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.geteuid() == 0:
