@@ -89,18 +89,22 @@ def _constant(text: str) -> NoReturn:
 
 def _check(value: JsonValue) -> None:
     """Refuse what the parser lets through: depth, and text that has no UTF-8."""
+    texts: list[str] = []
     level: list[JsonValue] = [value]
-    for _ in range(MAX_DEPTH + 1):
-        below: list[JsonValue] = []
-        for item in level:
+    depth = 0
+    while level:
+        containers = [item for item in level if isinstance(item, (dict, list))]
+        depth += bool(containers)
+        if depth > MAX_DEPTH:
+            raise _RefusedError(f"more than {MAX_DEPTH} levels")
+        texts.extend(item for item in level if isinstance(item, str))
+        level = []
+        for item in containers:
             if isinstance(item, dict):
-                below.extend(item)
-                below.extend(item.values())
-            elif isinstance(item, list):
-                below.extend(item)
-            elif isinstance(item, str) and _SURROGATE.search(item):
-                raise _RefusedError(f"{item[:60]!a} holds a lone surrogate")
-        level = below
-        if not level:
-            return
-    raise _RefusedError(f"more than {MAX_DEPTH} levels")
+                texts.extend(item)
+                level.extend(item.values())
+            else:
+                level.extend(item)
+    for text in texts:
+        if _SURROGATE.search(text):
+            raise _RefusedError(f"{text[:60]!a} holds a lone surrogate")
