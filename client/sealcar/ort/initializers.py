@@ -1,0 +1,180 @@
+"""External initializers: from the daemon into the runtime, and out of a compilation.
+
+A model from memory that names an external file makes ONNX Runtime look on the disk, unless the file
+was lent to it. So every name in a model is resolved to a payload of the same variant before the
+runtime sees the model; a name without one is an error, never a file.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Final, Self
+
+from sealcar.errors import InvalidPackageError, WrongStateError
+from sealcar.names import shown
+from sealcar.ort.callbacks import Location
+from sealcar.transfer.payloads import BorrowedBuffer
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sealcar.onnxscan import ModelScan
+    from sealcar.ort.runtime import SessionOptions
+    from sealcar.transfer.payloads import MappedPayload
+    from sealcar.transfer.reading import Scope
+    from sealcar.transfer.transactions import Transaction
+    from sealcar.transfer.writing import PayloadWriter
+
+# smaller ones stay in the model: a mapping each would cost more than it saves
+THRESHOLD: Final = 1 << 16
+# a mapping begins at a page
+ALIGNMENT: Final = 4096
+
+
+def resolve(found: ModelScan, scope: Scope, model: str) -> dict[str, str]:
+    """Return the payload of each external file that a model names.
+
+    Args:
+        found: what the model refers to.
+        scope: the variant that the model is in.
+        model: name of the model's payload, to whose folder its references are relative.
+
+    Raises:
+        InvalidPackageError: a file that is none of the variant's payloads.
+    """
+    served = {payload.name for payload in scope.payloads if payload.kind != "blob"}
+    payloads: dict[str, str] = {}
+    for tensor in found.external:
+        location = tensor.external.location if tensor.external else ""
+        payload = posixpath.normpath(posixpath.join(posixpath.dirname(model), location))
+        if payload not in served:
+            refused = InvalidPackageError(
+                f"tensor {shown(tensor.name)} lies in {shown(location)}, which isn't a payload of "
+                "the variant; ONNX Runtime would look for it on the disk"
+            )
+            raise scope.name.placed(refused, "open", model)
+        payloads[posixpath.normpath(location)] = payload
+    return payloads
+
+
+class Sources:
+    """External files in memory, by the name that the model gives them; in a `with` block.
+
+    The runtime copies what it needs until the session exists or the compilation has ended.
+
+    Raises:
+        SealcarError: what went wrong, with scope and name.
+    """
+
+    def __init__(self, scope: Scope, payloads: dict[str, str]) -> None:
+        self._mapped: dict[str, MappedPayload] = {}
+        try:
+            for location, payload in payloads.items():
+                self._mapped[location] = scope.map(payload)
+        except BaseException:
+            self.close()
+            raise
+        self.views = {location: mapped.view for location, mapped in self._mapped.items()}
+
+    def lend(self, session_options: SessionOptions) -> None:
+        """Lend them to the sessions that are made with these options.
+
+        Raises:
+            WrongStateError: the options were lent files of these names before.
+        """
+        if not self.views:
+            return
+        names, views = list(self.views), list(self.views.values())
+        try:
+            session_options.add_external_initializers_from_files_in_memory(
+                names, views, [view.nbytes for view in views]
+            )
+        except RuntimeError as error:
+            raise WrongStateError(
+                "these session options have been used for a model with external initializers "
+                "already; make new ones for each such model"
+            ) from error
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for view in getattr(self, "views", {}).values():
+            view.release()
+        for mapped in self._mapped.values():
+            mapped.close()
+        self._mapped.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Outlet:
+    """A location function: what is left of a model's weights goes into one payload, in order.
+
+    Args:
+        transaction: that the payload is written to.
+        name: of the payload, which the compiled model names too.
+    """
+
+    def __init__(self, transaction: Transaction, name: str) -> None:
+        self._transaction = transaction
+        self.name = name
+        self._writer: PayloadWriter | None = None
+        self._at = 0
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was written."""
+        return self._writer is not None
+
+    def __call__(self, name: str, address: int, size: int, /) -> Location | None:
+        """Take one initializer, unless it is small.
+
+        Raises:
+            SealcarError: what went wrong, with scope and name.
+        """
+        del name
+        if size < THRESHOLD:
+            return None
+        if self._writer is None:
+            self._writer = self._transaction.writer(self.name, "initializers")
+        gap = -self._at % ALIGNMENT
+        if gap:
+            self._writer.write(bytes(gap))
+        with BorrowedBuffer(address, size, self) as lent:
+            self._writer.write(lent)
+        start = self._at + gap
+        self._at = start + size
+        return Location(self.name, start, size)
+
+    def finish(self) -> None:
+        """End the payload, if there is one.
+
+        Raises:
+            SealcarError: what went wrong, with scope and name.
+        """
+        if self._writer is not None:
+            self._writer.finish()
+
+    def close(self) -> None:
+        """Break off what wasn't finished."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
