@@ -1,0 +1,9 @@
+"""Publishing: from files on a publisher's disk to what the daemon is asked to import.
+
+Nothing is sent from here, and nothing is written.
+"""
+
+from sealcar.publish.plan import ImportPlan, plan
+from sealcar.publish.variants import PlannedPayload
+
+__all__ = ["ImportPlan", "PlannedPayload", "plan"]
