@@ -57,6 +57,7 @@ class CompileApi(IntEnum):
     COMPILE = 8
     SET_FLAGS = 9
     SET_BINARY_INFORMATION = 10
+    SET_OPTIMIZATION = 11
     SET_MODEL_SINK = 12
     SET_INITIALIZER_LOCATION = 13
     SET_WRITE = 16  # 1.31 and later

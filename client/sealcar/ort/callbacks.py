@@ -80,6 +80,8 @@ class Compilation:
         sources: the source model's external files, by their name in the model.
         embed: put the blobs into the compiled model. No provider calls back then.
         stem: of the blobs' names: letters, digits, "_" and "-".
+        optimization: how far the graph is rewritten before the provider sees it: "off", "basic",
+            "extended" or "all".
     """
 
     model: Buffer = field(repr=False)
@@ -89,6 +91,7 @@ class Compilation:
     sources: Mapping[str, Buffer] = field(default_factory=dict, repr=False)
     embed: bool = False
     stem: str = "model"
+    optimization: str = "off"
 
 
 class Registration:

@@ -44,6 +44,7 @@ def compile(  # noqa: A001, PLR0913  (what the runtime calls it; all but two are
     version: str = "",
     session_options: SessionOptions,
     embed: bool = False,
+    optimization: str = "off",
     ep: str = "",
     device: str = "",
     allow_plaintext_files: bool = False,
@@ -59,6 +60,8 @@ def compile(  # noqa: A001, PLR0913  (what the runtime calls it; all but two are
         version: store version; empty: the current one.
         session_options: with the provider to compile for. They are left as they are.
         embed: put the blobs into the model: for providers that don't honour callbacks.
+        optimization: what the runtime does to the graph first: "off", "basic", "extended", "all".
+            A provider that needs fixed shapes may need "basic", which folds constants.
         ep: provider that the new variant is for; default: the one that made its blobs.
         device: kind of device; default: the one that the provider has here, if it is one only.
         allow_plaintext_files: go on although options could write plaintext into files.
@@ -92,7 +95,8 @@ def compile(  # noqa: A001, PLR0913  (what the runtime calls it; all but two are
         ) as transaction,
         _Output(transaction, name) as output,
     ):
-        registrar.compile(session_options, output.compilation(model, sources.views, embed=embed))
+        job = output.compilation(model, sources.views, embed=embed, optimization=optimization)
+        registrar.compile(session_options, job)
         made = output.finish()
         found_ep, compatibility = _origin(made)
         return transaction.commit(
@@ -136,7 +140,7 @@ class _Output:
         self.model_name = names.model
 
     def compilation(
-        self, model: bytes, sources: Mapping[str, memoryview], *, embed: bool
+        self, model: bytes, sources: Mapping[str, memoryview], *, embed: bool, optimization: str
     ) -> Compilation:
         return Compilation(
             model=model,
@@ -146,6 +150,7 @@ class _Output:
             sources=sources,
             embed=embed,
             stem=self._stem,
+            optimization=optimization,
         )
 
     def finish(self) -> ModelScan:

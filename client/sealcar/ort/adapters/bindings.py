@@ -75,12 +75,14 @@ class BindingsRegistrar:
         ort = runtime.onnxruntime()
         registration = compiling.registration_of(compilation)
         _lend(options, compilation)
+        level, _ = compiling.OPTIMIZATIONS[compilation.optimization]
         with compiling.explained(registration):
             compiler = ort.ModelCompiler(
                 options,
                 bytes(compilation.model),
                 embed_compiled_data_into_model=compilation.embed,
                 flags=ort.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED,
+                graph_optimization_level=getattr(ort.GraphOptimizationLevel, level),
                 get_initializer_location_func=_Placer(registration)
                 if compilation.location
                 else None,

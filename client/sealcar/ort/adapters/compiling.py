@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 # no directory can be below a device, so nothing can be created there
 NOWHERE: Final = "/dev/null/"
 ERROR_IF_NOTHING_COMPILED: Final = 1
+# by the runtime's own names and numbers
+OPTIMIZATIONS: Final = {
+    "off": ("ORT_DISABLE_ALL", 0),
+    "basic": ("ORT_ENABLE_BASIC", 1),
+    "extended": ("ORT_ENABLE_EXTENDED", 2),
+    "all": ("ORT_ENABLE_ALL", 99),
+}
 
 _STEM: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -46,6 +53,10 @@ def check(compilation: Compilation) -> None:
     if not _STEM.fullmatch(compilation.stem):
         raise InvalidRequestError(
             f"stem {shown(compilation.stem)} must be 1 to 100 letters, digits, _ or -"
+        )
+    if compilation.optimization not in OPTIMIZATIONS:
+        raise InvalidRequestError(
+            f"optimization {shown(compilation.optimization)}: one of {', '.join(OPTIMIZATIONS)}"
         )
     if not len(memoryview(compilation.model).cast("B")):
         raise InvalidRequestError("the source model is empty")
@@ -94,6 +105,8 @@ def compile_native(options: SessionOptions, compilation: Compilation, write_sett
         _step(ort, CompileApi.SET_MODEL_SINK, job, POINTER(trampoline("model")), POINTER(state))
         _step(ort, CompileApi.SET_EMBED_MODE, job, ctypes.c_bool(compilation.embed))
         _step(ort, CompileApi.SET_FLAGS, job, ctypes.c_uint32(ERROR_IF_NOTHING_COMPILED))
+        _, level = OPTIMIZATIONS[compilation.optimization]
+        _step(ort, CompileApi.SET_OPTIMIZATION, job, ctypes.c_int(level))
         _step(
             ort,
             CompileApi.SET_BINARY_INFORMATION,
