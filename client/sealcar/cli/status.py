@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sealcar.cli import report
+from sealcar.cli import report, tables
 from sealcar.cli.listener import asks_the_daemon, prints_json
+from sealcar.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from sealcar.client import Client
+    from sealcar.admin import KekStatus
+    from sealcar.client import Client, DaemonState
+
+ISOLATION: Final = {
+    "uid": "uid: clients are other users than the daemon",
+    "none": "NONE: a client may have the daemon's uid, and can then do what the daemon can",
+}
+SESSION: Final = {
+    "pidfd": "pidfd: it ends with its process",
+    "pidfd-shared": "pidfd-shared: it ends with its process (older kernel, weaker identity)",
+    "connection": "connection: it ends with its last connection (process unknown)",
+}
 
 
 @click.command(
@@ -32,3 +46,56 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
     Exit code 0 while it serves, 4 while it doesn't: fit for a probe. Operators who can open the
     admin socket also see every key-encryption key, asked for its health now.
     """
+    state = client.state()
+    keys = None if admin is None else _keys(admin)
+    if not state.serving:
+        raise UnavailableError("the daemon is there but doesn't serve: it starts or drains")
+    if as_json:
+        value: dict[str, Any] = asdict(state)
+        if keys is not None:
+            value["keys"] = [asdict(each) for each in keys]
+        report.emit(value)
+        return
+    _show(state)
+    if keys is not None:
+        _show_keys(keys)
+
+
+def _keys(directory: Path) -> tuple[KekStatus, ...]:
+    from sealcar.admin import Admin  # noqa: PLC0415  (loads gRPC)
+    from sealcar.transfer.location import Location  # noqa: PLC0415  (the same reason)
+
+    location = Location.find(directory, None)
+    with Admin(location.directory, peer_uid=location.expected_uid()) as socket:
+        return socket.keys()
+
+
+def _show(state: DaemonState) -> None:
+    memory = f"{report.size(state.memory)} of {report.size(state.memory_limit)}"
+    for title, text in {
+        "daemon": f"serving, release {state.release}",
+        "up": timedelta(seconds=state.uptime),
+        "isolation": ISOLATION.get(state.isolation, state.isolation),
+        "session": SESSION.get(state.session, state.session),
+        "sessions": state.sessions,
+        "transfers": state.transfers,
+        "memory": memory,
+    }.items():
+        click.echo(f"{title:<10} {report.plain(str(text))}")
+
+
+def _show_keys(keys: tuple[KekStatus, ...]) -> None:
+    click.echo()
+    tables.show(
+        ["key", "provider", "version", "state", "package keys cached"],
+        [
+            [
+                each.alias,
+                each.provider,
+                each.version,
+                "available" if each.available else each.problem,
+                each.cached,
+            ]
+            for each in keys
+        ],
+    )

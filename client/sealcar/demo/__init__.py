@@ -1,0 +1,1 @@
+"""What `sealcar demo` runs: a daemon, two applications, a search for what must not be there."""

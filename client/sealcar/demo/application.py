@@ -1,0 +1,170 @@
+"""The demonstration's applications: what somebody's own program would do, each in its own process.
+
+    python -m sealcar.demo.application PARENT compile PLUGIN
+    python -m sealcar.demo.application PARENT detect PLUGIN FILE…
+    python -m sealcar.demo.application PARENT plain FILE…
+
+The daemon is found by SEALCAR_SOCKET. Answers are JSON objects, one a line, on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import sealcar
+from sealcar.demo.leash import hold
+from sealcar.demo.missing import model_of_magika
+from sealcar.demo.plugins import PLUGINS
+from sealcar.errors import RuntimeSupportError, SealcarError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sealcar.demo.plugins import Plugin
+    from sealcar.ort.runtime import Session, SessionOptions
+
+    Answers = Iterator[dict[str, Any]]
+
+PACKAGE: Final = "magika"
+COMPONENT: Final = "main"
+SOURCE: Final = "onnx"
+
+
+def compile_(plugin: str) -> Answers:
+    """Compile the sealed source variant for a plugin; the result is another sealed variant."""
+    from sealcar import ort  # noqa: PLC0415  (before onnxruntime: it keeps the event database off)
+
+    wanted = PLUGINS[plugin]
+    with sealcar.connect() as client:
+        begun = time.perf_counter()
+        made = ort.compile(
+            client,
+            PACKAGE,
+            component=COMPONENT,
+            source=SOURCE,
+            variant=wanted.variant,
+            session_options=_options(wanted, compiling=True),
+            optimization="basic" if wanted.static else "off",
+        )
+        yield {
+            "seconds": time.perf_counter() - begun,
+            "ep": made.ep,
+            "device": made.device,
+            "generation": made.generation,
+            "blobs": {each.name: each.size for each in made.payloads if each.kind == "blob"},
+        }
+
+
+def detect(plugin: str, *files: str) -> Answers:
+    """Load the compiled variant and let Magika say what each file is."""
+    from sealcar import ort  # noqa: PLC0415  (as above)
+    from sealcar.ort import runtime  # noqa: PLC0415  (as above)
+
+    wanted = PLUGINS[plugin]
+    with sealcar.connect() as client:
+        begun = time.perf_counter()
+        session = ort.load(
+            client,
+            PACKAGE,
+            component=COMPONENT,
+            variant=wanted.variant,
+            session_options=_options(wanted, compiling=False),
+        )
+        yield {
+            "seconds": time.perf_counter() - begun,
+            "ort_version": runtime.onnxruntime().__version__,
+            "callback_api": ort.callback_api(),
+            "providers": session.get_providers(),
+        }
+        yield from _identify(lambda: session, files)
+
+
+def plain(*files: str) -> Answers:
+    """Let Magika say what each file is with its own plain model."""
+    yield from _identify(None, files)
+
+
+def _identify(session: Callable[[], Session] | None, files: tuple[str, ...]) -> Answers:
+    from sealcar.ort import runtime  # noqa: PLC0415  (as above)
+
+    runtime.onnxruntime()
+    from magika import Magika  # noqa: PLC0415  (imports onnxruntime)
+
+    class Detector(Magika):  # type: ignore[misc]  # publishes no types
+        """Magika as it is, but for where its model comes from."""
+
+        def _init_onnx_session(self) -> Session:
+            return session() if session is not None else super()._init_onnx_session()
+
+    detector = Detector()
+    for file in files:
+        # one at a time: some providers compile for a fixed number of files
+        result = detector.identify_path(Path(file))
+        yield {
+            "file": Path(file).name,
+            "label": str(result.output.label),
+            "model_label": str(result.dl.label),
+            "score": float(result.score),
+        }
+
+
+def _options(plugin: Plugin, *, compiling: bool) -> SessionOptions:
+    from sealcar import ort  # noqa: PLC0415  (as above)
+    from sealcar.ort import runtime  # noqa: PLC0415  (as above)
+
+    devices = ort.register_ep(plugin.module)
+    mine = [device for device in devices if device.ep_name == plugin.provider]
+    if not mine:
+        raise RuntimeSupportError(
+            f"{plugin.title} finds no device that it can run on; try another with --ep"
+        )
+    options = runtime.onnxruntime().SessionOptions()
+    options.add_provider_for_devices(mine[:1], dict(plugin.options))
+    if compiling and plugin.static:
+        options.add_free_dimension_override_by_name(_batch(), 1)
+    return options
+
+
+def _batch() -> str:
+    """Name of the dimension that counts files."""
+    from sealcar.ort import runtime  # noqa: PLC0415  (as above)
+
+    session = runtime.onnxruntime().InferenceSession(
+        str(model_of_magika()), providers=["CPUExecutionProvider"]
+    )
+    return str(session.get_inputs()[0].shape[0])
+
+
+def _answers_only() -> TextIO:
+    """Keep standard output for answers: plugins print there, and are sent to standard error."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
+
+
+def main(parent: str, task: str, *arguments: str) -> int:
+    """Run one task and return the exit code."""
+    hold(int(parent))
+    answers = _answers_only()
+    tasks: dict[str, Callable[..., Answers]] = {
+        "compile": compile_,
+        "detect": detect,
+        "plain": plain,
+    }
+    try:
+        for answer in tasks[task](*arguments):
+            answers.write(json.dumps(answer) + "\n")
+    except SealcarError as error:
+        about = {"kind": type(error).__name__, "message": str(error)}
+        answers.write(json.dumps({"error": about}) + "\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,47 @@
+"""How fast blobs move between an application and the daemon."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sealcar.client import Client
+
+SIZE: Final = 64 << 20
+ROUNDS: Final = 3
+_NAME: Final = "speed.bin"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Gigabytes a second, of a blob of that many bytes."""
+
+    size: int
+    read: float
+    write: float
+
+
+def measure(client: Client, package: str, component: str) -> Speed:
+    """Seal and open one large blob of random bytes a few times; return the medians."""
+    data = os.urandom(SIZE)
+    target = bytearray(SIZE)
+    writes, reads = [], []
+    for _ in range(ROUNDS):
+        with client.begin(package, component, "speed") as transaction:
+            begun = time.perf_counter()
+            transaction.write(_NAME, data, "blob")
+            writes.append(time.perf_counter() - begun)
+            scope = transaction.commit()
+        begun = time.perf_counter()
+        with scope.reader(_NAME) as reader:
+            reader.read_into(target)
+        reads.append(time.perf_counter() - begun)
+    return Speed(
+        size=SIZE,
+        read=SIZE / statistics.median(reads) / 1e9,
+        write=SIZE / statistics.median(writes) / 1e9,
+    )
