@@ -1,0 +1,1 @@
+"""What the daemon does, one module a use case. Knows no protobuf and no sockets."""

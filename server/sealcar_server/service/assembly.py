@@ -1,0 +1,86 @@
+"""All that the daemon does, put together over one store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from sealcar_server.service.keys import Keys
+from sealcar_server.service.metering import UNMETERED, Meter
+from sealcar_server.service.opening import Opener
+from sealcar_server.service.packages import Packages
+from sealcar_server.service.payloads import Payloads
+from sealcar_server.service.pointer import Pointers
+from sealcar_server.service.publishing import Publisher
+from sealcar_server.service.registry import Registry
+from sealcar_server.service.rollback import Seen
+from sealcar_server.service.store_key import StoreKey
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sealcar_server.access.policy import Policy
+    from sealcar_server.keys.ring import KeyRing
+    from sealcar_server.store.local import LocalStore
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be configured.
+
+    Attributes:
+        transaction_ttl: seconds of idleness after which a transaction without a session ends.
+        transactions: how many may be open at once.
+        opened_packages: how many opened generations are remembered.
+    """
+
+    transaction_ttl: float = 300.0
+    transactions: int = 256
+    opened_packages: int = 128
+
+
+@dataclass(frozen=True)
+class Service:
+    """The use cases; endpoints call these and nothing else."""
+
+    packages: Packages
+    payloads: Payloads
+    keys: Keys
+
+    @classmethod
+    def over(
+        cls,
+        store: LocalStore,
+        keyring: KeyRing,
+        policy: Policy,
+        *,
+        state: Path,
+        limits: Limits | None = None,
+        meter: Meter = UNMETERED,
+    ) -> Self:
+        """Put the service together; store and keyring stay their owner's.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: the store's key can't be had.
+            StorageError: the state directory can't be read.
+        """
+        limits = limits or Limits()
+        seen = Seen(state)
+        store_key = StoreKey(store.identity, keyring)
+        # asked for now, so that a daemon with the wrong key fails at its start
+        store_key.open().close()
+        pointers = Pointers(store, store_key, seen)
+        opener = Opener(
+            store, keyring, seen, pointers, capacity=limits.opened_packages, meter=meter
+        )
+        registry = Registry(ttl=limits.transaction_ttl, capacity=limits.transactions)
+        publisher = Publisher(opener, meter=meter)
+        return cls(
+            Packages(policy, store, keyring, opener=opener, pointers=pointers, meter=meter),
+            Payloads(policy, opener, store, publisher=publisher, registry=registry),
+            Keys(keyring),
+        )
+
+    def close(self) -> None:
+        """Abort every open transaction."""
+        self.payloads.close()

@@ -1,0 +1,141 @@
+"""Writes a generation's manifest: ORT's own format, with the seal record in its metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sealcar.errors import InvalidPackageError
+from sealcar_server.sealing import record
+from sealcar_server.sealing.canonical import covered
+from sealcar_server.sealing.values import RecordVariant, SealRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sealcar_server.sealing.derivation import PackageKeys
+    from sealcar_server.sealing.strictjson import JsonValue
+    from sealcar_server.sealing.values import RecordPayload
+
+# tells whoever looks at the variant alone that its payloads are sealed
+NAMESPACE: Final = "sealcar"
+MARK: Final[Mapping[str, str]] = {"format": "1"}
+
+Payloads = dict[tuple[str, str], tuple["RecordPayload", ...]]
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What a generation's record says of itself, apart from what is in it."""
+
+    name: str
+    version: str
+    package_id: bytes
+    generation: int
+    previous: bytes
+    kek_alias: str
+    kek_version: str
+    wrapped: bytes
+
+    @classmethod
+    def after(cls, before: SealRecord, digest: bytes) -> Lineage:
+        """Return the lineage of the generation that follows."""
+        return cls(
+            before.name,
+            before.version,
+            before.package_id,
+            before.generation + 1,
+            digest,
+            before.kek_alias,
+            before.kek_version,
+            before.wrapped,
+        )
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A manifest ready to be published, and the digest of its record."""
+
+    manifest: bytes
+    digest: bytes
+
+
+def compose(
+    manifest: dict[str, JsonValue], payloads: Payloads, lineage: Lineage, keys: PackageKeys
+) -> Composed:
+    """Seal a manifest: every variant of it must be in `payloads`.
+
+    Raises:
+        InvalidPackageError: the manifest isn't written inline, or has no UTF-8 form.
+    """
+    parts = covered(manifest)
+    variants = tuple(
+        RecordVariant(
+            item.component,
+            item.variant,
+            item.body,
+            item.executor_info,
+            payloads[item.component, item.variant],
+        )
+        for item in parts.variants
+    )
+    text = record.serialise(
+        SealRecord(
+            **vars(lineage), package=parts.package, components=parts.components, variants=variants
+        )
+    )
+    metadata = manifest.get("additional_metadata") or {}
+    if not isinstance(metadata, dict):
+        raise InvalidPackageError("manifest: /additional_metadata must be an object")
+    envelope: dict[str, JsonValue] = dict(record.envelope(text, keys.tag(text)))
+    sealed = {**manifest, "additional_metadata": {**metadata, NAMESPACE: envelope}}
+    return Composed(_written(sealed), hashlib.sha256(text).digest())
+
+
+def with_variant(
+    manifest: dict[str, JsonValue],
+    scope: tuple[str, str],
+    body: dict[str, JsonValue],
+    kept: set[tuple[str, str]],
+) -> dict[str, JsonValue]:
+    """Return the manifest with one variant added, or replaced in its place.
+
+    Of the others those in `kept` stay: what isn't sealed isn't carried on.
+    """
+    component, variant = scope
+    components = dict(_object(manifest["components"]))
+    for name, value in components.items():
+        inner = _object(value)
+        variants = {
+            key: item for key, item in _object(inner["variants"]).items() if (name, key) in kept
+        }
+        if name == component:
+            variants[variant] = body
+        components[name] = {**inner, "variants": variants}
+    return {**manifest, "components": components}
+
+
+def sealed_body(
+    body: Mapping[str, JsonValue], scope: tuple[str, str], executor_info: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Return a variant's body with its directory in the store, and the mark of sealed variants."""
+    return {
+        **body,
+        "variant_directory": "/".join(scope),
+        "executor_info": {**executor_info, NAMESPACE: dict(MARK)},
+    }
+
+
+def _object(value: JsonValue) -> dict[str, JsonValue]:
+    if not isinstance(value, dict):
+        raise InvalidPackageError("manifest: components and variants must be objects, inline")
+    return value
+
+
+def _written(manifest: dict[str, JsonValue]) -> bytes:
+    try:
+        return json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise InvalidPackageError("manifest: a text has no UTF-8 form") from error

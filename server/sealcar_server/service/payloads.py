@@ -1,0 +1,226 @@
+"""Opens, reads and writes payloads for whoever the policy lets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sealcar import names
+from sealcar.errors import InvalidRequestError, NotFoundError, WrongStateError
+from sealcar_server.access.policy import Right
+from sealcar_server.service import naming
+from sealcar_server.service.failing import during, place_of
+from sealcar_server.service.serving import open_reader, payload_value, variant_value
+from sealcar_server.service.transactions import Transaction
+from sealcar_server.service.values import OpenedVariant, PayloadValue, ScopeKey
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from sealcar_server.access.policy import Policy
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.sealing.reader import SealedReader
+    from sealcar_server.sealing.scratch import Scratch
+    from sealcar_server.sealing.values import RecordVariant
+    from sealcar_server.service.opening import OpenedPackage, Opener
+    from sealcar_server.service.publishing import Publisher
+    from sealcar_server.service.registry import Registry, Session
+    from sealcar_server.service.values import CommitValues
+    from sealcar_server.store.local import LocalStore
+
+
+@dataclass(frozen=True)
+class PayloadSource:
+    """A payload open for reading; closing it is its holder's business.
+
+    Attributes:
+        scope: resolved.
+        payload: what is read.
+        reader: its last segment has been checked.
+    """
+
+    scope: ScopeKey
+    payload: PayloadValue
+    reader: SealedReader
+
+    @property
+    def size(self) -> int:
+        """Plaintext bytes."""
+        return self.payload.size
+
+    def close(self) -> None:
+        """Close the reader; twice is fine."""
+        self.reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Payloads:
+    """Safe to share between threads.
+
+    Args:
+        policy: decides who may.
+        opener: opens generations.
+        store: where writes are staged.
+        publisher: makes transactions generations.
+        registry: keeps transactions.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        opener: Opener,
+        store: LocalStore,
+        *,
+        publisher: Publisher,
+        registry: Registry,
+    ) -> None:
+        self._policy, self._opener, self._store = policy, opener, store
+        self._publisher, self._registry = publisher, registry
+
+    @property
+    def ttl(self) -> float:
+        """Seconds without use after which a transaction without a session is aborted."""
+        return self._registry.ttl
+
+    def open(self, principal: Principal, scope: ScopeKey) -> OpenedVariant:
+        """Resolve a scope and tell what is in it.
+
+        Raises:
+            NotFoundError: there is no such scope, or none that the caller may know of.
+            DeniedError: the caller may not read it.
+            DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
+        """
+        with during("open", **place_of(scope)):
+            opened, variant = self._variant(principal, scope)
+            return OpenedVariant(_resolved(scope, opened), variant_value(opened, variant))
+
+    def read(
+        self, principal: Principal, scope: ScopeKey, name: str, scratch: Scratch
+    ) -> PayloadSource:
+        """Open a payload of exactly one generation; nothing of it is visible before its checks.
+
+        Raises:
+            NotFoundError: there is none, or none that the caller may know of.
+            DeniedError: the caller may not read it.
+            DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
+        """
+        with during("open", payload=name, **place_of(scope)):
+            names.payload(name)
+            opened, variant = self._variant(principal, scope)
+            resolved = _resolved(scope, opened)
+        with during("open", payload=name, **place_of(resolved)):
+            payload = opened.payload(scope.component, scope.variant, name)
+            reader = open_reader(self._opener, opened, variant, payload, scratch)
+        return PayloadSource(resolved, payload_value(payload), reader)
+
+    def begin(
+        self, principal: Principal, scope: ScopeKey, session: Session | None = None
+    ) -> Transaction:
+        """Begin to write one variant.
+
+        Raises:
+            InvalidNameError: the variant's name breaks a rule.
+            NotFoundError: package or component don't exist, or none that the caller may know of.
+            DeniedError: the caller may not write it.
+            ExhaustedError: too many transactions are open, or the disk is full.
+        """
+        with during("write", **place_of(scope)):
+            naming.component(scope.component)
+            naming.variant(scope.variant)
+            opened = self._package(principal, Right.WRITE, scope)
+            if not opened.has_component(scope.component):
+                raise NotFoundError(f"component {names.shown(scope.component)} doesn't exist")
+            return self._begun(principal, _resolved(scope, opened), opened, session)
+
+    def transaction(self, principal: Principal, transaction_id: bytes) -> Transaction:
+        """Return a transaction of this principal; NotFoundError if there is none."""
+        with during("write"):
+            return self._registry.find(principal, transaction_id)
+
+    def commit(self, principal: Principal, transaction_id: bytes, values: CommitValues) -> ScopeKey:
+        """Publish a transaction; repeating it gives the first answer.
+
+        Raises:
+            NotFoundError: there is no such transaction of this principal.
+            DeniedError: the caller may not write the package any more.
+            InvalidRequestError, ConflictError, WrongStateError: see `Publisher.commit`.
+            ExhaustedError, StorageError: nothing was published.
+        """
+        with during("publish"):
+            transaction = self._registry.find(principal, transaction_id)
+            scope = transaction.scope
+        with during("publish", **place_of(scope)):
+            self._policy.require(principal, Right.WRITE, scope.package, scope.component)
+            try:
+                return self._publisher.commit(transaction, values)
+            finally:
+                self._registry.settle(transaction)
+
+    def abort(self, principal: Principal, transaction_id: bytes) -> None:
+        """Throw a transaction away; fine if it is gone.
+
+        Raises:
+            WrongStateError: it is committed.
+        """
+        try:
+            transaction = self._registry.find(principal, transaction_id)
+        except NotFoundError:
+            return
+        if transaction.committed:
+            raise WrongStateError("the transaction is committed").at(
+                phase="write", **place_of(transaction.scope)
+            )
+        transaction.abort()
+        self._registry.settle(transaction)
+
+    def expire(self) -> int:
+        """Abort transactions that nobody uses any more; return how many."""
+        return self._registry.expire()
+
+    def close(self) -> None:
+        """Abort every open transaction."""
+        self._registry.close()
+
+    def _begun(
+        self,
+        principal: Principal,
+        scope: ScopeKey,
+        base: OpenedPackage,
+        session: Session | None,
+    ) -> Transaction:
+        staging = self._store.stage(scope.package, scope.version)
+        transaction = Transaction(principal, scope, base, opener=self._opener, staging=staging)
+        try:
+            self._registry.add(transaction, session)
+        except BaseException:
+            transaction.abort()
+            raise
+        return transaction
+
+    def _variant(
+        self, principal: Principal, scope: ScopeKey
+    ) -> tuple[OpenedPackage, RecordVariant]:
+        opened = self._package(principal, Right.READ, scope)
+        return opened, opened.variant(scope.component, scope.variant)
+
+    def _package(self, principal: Principal, right: Right, scope: ScopeKey) -> OpenedPackage:
+        names.store_name(scope.package)
+        if not scope.component or not scope.variant:
+            raise InvalidRequestError("a scope needs a component and a variant")
+        self._policy.require(principal, right, scope.package, scope.component)
+        return self._opener.open(scope.package, scope.version, scope.generation)
+
+
+def _resolved(scope: ScopeKey, opened: OpenedPackage) -> ScopeKey:
+    return replace(scope, version=opened.place.version, generation=opened.place.number)

@@ -1,0 +1,137 @@
+"""`current`: which version an empty version means, authenticated under the store's own key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sealcar import names
+from sealcar.errors import NotAuthenticError, NotFoundError, RolledBackError
+from sealcar_server.sealing import record
+from sealcar_server.sealing.fields import Fields
+from sealcar_server.sealing.strictjson import strict_json
+
+if TYPE_CHECKING:
+    from sealcar_server.sealing.derivation import PackageKeys
+    from sealcar_server.service.rollback import Seen
+    from sealcar_server.service.store_key import StoreKey
+    from sealcar_server.store.local import LocalStore
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """What `current` says.
+
+    Attributes:
+        name: of the package.
+        version: the one that is current.
+        generation: the newest of that version when it became current; an older one is a rollback.
+        sequence: grows with every change, so that an old pointer isn't taken for the newest.
+    """
+
+    name: str
+    version: str
+    generation: int
+    sequence: int
+
+    def serialise(self) -> bytes:
+        """Return the bytes that are tagged."""
+        return json.dumps(vars(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> Pointer:
+        """Read the tagged bytes; NotAuthenticError if they are no pointer."""
+        fields = Fields(strict_json(data, "current", error=NotAuthenticError))
+        made = cls(
+            fields.text("name", names.store_name),
+            fields.text("version", names.store_name),
+            fields.integer("generation", 1),
+            fields.integer("sequence", 1),
+        )
+        fields.end()
+        return made
+
+
+class Pointers:
+    """Reads and writes pointers; safe to share between threads."""
+
+    def __init__(self, store: LocalStore, key: StoreKey, seen: Seen) -> None:
+        self._store, self._key, self._seen = store, key, seen
+
+    def claimed(self, name: str) -> str:
+        """Return the current version as the pointer claims, unauthenticated; "" if unknown."""
+        try:
+            data = self._store.read_current(name)
+            return Pointer.parse(_envelope(data)[0]).version if data else self._only(name)
+        except (NotAuthenticError, NotFoundError):
+            return ""
+
+    def current(self, name: str) -> Pointer:
+        """Return the authentic pointer.
+
+        Raises:
+            NotFoundError: there is none, and not exactly one version that could be meant.
+            NotAuthenticError: the holder of the store's key didn't write it.
+            RolledBackError: this daemon has seen a newer one.
+        """
+        data = self._store.read_current(name)
+        seen = self._seen.pointer(name)
+        if data is None and seen == 0:
+            # the crash of an import may leave its version without a pointer
+            return Pointer(name, self._only(name), 1, 0)
+        if data is None:
+            raise RolledBackError("the pointer to the current version is gone: name a version")
+        pointer = self._authentic(name, data)
+        if pointer.sequence < seen:
+            raise RolledBackError(
+                f"the pointer to the current version is number {pointer.sequence}; "
+                f"number {seen} was seen before"
+            )
+        self._seen.saw_pointer(name, pointer.sequence)
+        return pointer
+
+    def point(self, name: str, version: str, generation: int) -> None:
+        """Make a version the current one, durably.
+
+        Raises:
+            NotAuthenticError: the pointer that would be replaced isn't authentic.
+            ExhaustedError, StorageError: the old one stands.
+        """
+        data = self._store.read_current(name)
+        last = self._authentic(name, data).sequence if data else 0
+        sequence = max(last, self._seen.pointer(name)) + 1
+        pointer = Pointer(name, version, generation, sequence).serialise()
+        with self._key.open() as keys:
+            envelope = record.envelope(pointer, keys.tag(pointer))
+        self._store.write_current(name, json.dumps(envelope).encode() + b"\n")
+        self._seen.saw_pointer(name, sequence)
+
+    def _authentic(self, name: str, data: bytes) -> Pointer:
+        text, tag = _envelope(data)
+        with self._key.open() as keys:
+            _verify(keys, text, tag)
+        pointer = Pointer.parse(text)
+        if pointer.name != name:
+            raise NotAuthenticError(f"the pointer to the current version is {pointer.name}'s")
+        return pointer
+
+    def _only(self, name: str) -> str:
+        versions = self._store.versions(name)
+        if len(versions) != 1:
+            raise NotFoundError("the package has no current version: name one")
+        return versions[0]
+
+
+def _envelope(data: bytes) -> tuple[bytes, bytes]:
+    value = strict_json(data, "current", error=NotAuthenticError)
+    return record.open_envelope({"additional_metadata": {"sealcar": value}})
+
+
+def _verify(keys: PackageKeys, text: bytes, tag: bytes) -> None:
+    try:
+        keys.verify_tag(text, tag)
+    except NotAuthenticError:
+        raise NotAuthenticError(
+            "the pointer to the current version isn't authentic under the store's key"
+        ) from None

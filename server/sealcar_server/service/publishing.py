@@ -1,0 +1,153 @@
+"""Publishes a written variant as the next generation, on top of what others published."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from sealcar import names
+from sealcar.errors import ConflictError, InvalidRequestError, NotFoundError, TruncatedError
+from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service.composing import (
+    NAMESPACE,
+    Lineage,
+    Payloads,
+    compose,
+    sealed_body,
+    with_variant,
+)
+from sealcar_server.service.failing import during, place_of
+from sealcar_server.service.metering import UNMETERED, Meter, timed
+
+if TYPE_CHECKING:
+    from sealcar_server.sealing.strictjson import JsonValue
+    from sealcar_server.sealing.values import RecordPayload
+    from sealcar_server.service.opening import OpenedPackage, Opener
+    from sealcar_server.service.transactions import Transaction
+    from sealcar_server.service.values import CommitValues, ScopeKey
+
+_ATTEMPTS: Final = 16
+_MAX_INFO: Final = 1 << 20
+_MAX_TEXT: Final = 64 * 1024
+
+
+class Publisher:
+    """Turns transactions into generations."""
+
+    def __init__(self, opener: Opener, *, meter: Meter = UNMETERED) -> None:
+        self._opener, self._meter = opener, meter
+        self._turn = threading.Lock()
+
+    def commit(self, transaction: Transaction, values: CommitValues) -> ScopeKey:
+        """Publish a transaction; repeating it gives the first answer.
+
+        Raises:
+            InvalidRequestError: a value is malformed or over its limit.
+            ConflictError: this very variant was changed since the transaction began.
+            WrongStateError, ExhaustedError, StorageError: nothing was published.
+        """
+        scope = transaction.scope
+        with during("publish", **place_of(scope)), timed(self._meter, "publish"):
+            body = _body(values, (scope.component, scope.variant))
+            return transaction.commit(
+                values.payloads, lambda written: self._publish(transaction, body, written)
+            )
+
+    def _publish(
+        self, transaction: Transaction, body: dict[str, JsonValue], written: list[RecordPayload]
+    ) -> ScopeKey:
+        for _ in range(_ATTEMPTS):
+            # one after the other: writers of one daemon needn't conflict with each other
+            with self._turn:
+                newest = self._rebase(transaction)
+                try:
+                    number = self._publish_on(newest, transaction, body, written)
+                except ConflictError:
+                    continue
+            return replace(transaction.scope, generation=number)
+        raise ConflictError(f"others published {_ATTEMPTS} times while this was tried: try again")
+
+    def _rebase(self, transaction: Transaction) -> OpenedPackage:
+        scope = transaction.scope
+        newest = self._opener.open(scope.package, scope.version)
+        before = transaction.base.find(scope.component, scope.variant)
+        if newest.find(scope.component, scope.variant) != before:
+            raise ConflictError(
+                f"variant {names.shown(scope.variant)} was changed since the transaction began"
+            )
+        return newest
+
+    def _publish_on(
+        self,
+        newest: OpenedPackage,
+        transaction: Transaction,
+        body: dict[str, JsonValue],
+        written: list[RecordPayload],
+    ) -> int:
+        if newest.missing:
+            raise TruncatedError(f"the manifest lacks variant {names.shown(newest.missing[0][1])}")
+        own = (transaction.scope.component, transaction.scope.variant)
+        payloads: Payloads = {
+            (item.component, item.variant): item.payloads for item in newest.record.variants
+        }
+        self._link_others(newest, transaction, {**payloads, own: ()})
+        payloads[own] = tuple(written)
+        manifest = with_variant(newest.manifest, own, body, set(payloads))
+        with self._opener.keys(newest) as keys:
+            composed = compose(
+                manifest, payloads, Lineage.after(newest.record, newest.digest), keys
+            )
+        place = transaction.staging.publish(composed.manifest, newest.place.number + 1)
+        self._opener.saw(place, composed.digest)
+        return place.number
+
+    def _link_others(
+        self, newest: OpenedPackage, transaction: Transaction, payloads: Payloads
+    ) -> None:
+        transaction.staging.unlink_payloads()
+        for (component, variant), items in payloads.items():
+            for item in items:
+                with during("publish", payload=item.name, component=component, variant=variant):
+                    _link(newest, transaction, component, variant, item.name)
+
+
+def _link(
+    newest: OpenedPackage, transaction: Transaction, component: str, variant: str, name: str
+) -> None:
+    try:
+        transaction.staging.link_payload(newest.place, component, variant, name)
+    except NotFoundError as error:
+        raise TruncatedError("the store lacks a payload that the seal record has") from error
+
+
+def _body(values: CommitValues, scope: tuple[str, str]) -> dict[str, JsonValue]:
+    texts = {
+        "ep": values.ep,
+        "device": values.device,
+        "compatibility_string": values.compatibility,
+    }
+    for name, text in texts.items():
+        if len(text) > _MAX_TEXT or "\0" in text or not _is_text(text):
+            raise InvalidRequestError(f"{name} must be at most {_MAX_TEXT} characters of UTF-8")
+    body: dict[str, JsonValue] = {name: text for name, text in texts.items() if text}
+    return sealed_body(body, scope, _executor_info(values.executor_info_json))
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _executor_info(text: str) -> dict[str, JsonValue]:
+    if len(text.encode(errors="replace")) > _MAX_INFO:
+        raise InvalidRequestError("executor_info must have at most 1 MiB")
+    info = strict_json(text or "{}", "executor_info", error=InvalidRequestError)
+    if not isinstance(info, dict) or not all(isinstance(item, dict) for item in info.values()):
+        raise InvalidRequestError("executor_info must be an object of namespace to object")
+    if NAMESPACE in info:
+        raise InvalidRequestError(f"executor_info: the namespace {NAMESPACE!r} is the daemon's")
+    return info

@@ -1,0 +1,112 @@
+"""The transactions that are open, and the last answers of those that ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sealcar.errors import ExhaustedError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.service.transactions import Transaction
+
+_REMEMBERED: Final = 1024
+
+
+class Session(Protocol):
+    """The process that a transaction lives with."""
+
+    @property
+    def id(self) -> str:
+        """Different for every process."""
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call this when the process is gone; at once if it is."""
+
+
+class Registry:
+    """Finds transactions by id; safe to share between threads.
+
+    Args:
+        ttl: seconds without use after which a transaction without a session is aborted.
+        capacity: how many may be open at once.
+    """
+
+    def __init__(self, *, ttl: float, capacity: int) -> None:
+        self.ttl = ttl
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._open: dict[bytes, Transaction] = {}
+        self._ended: OrderedDict[bytes, Transaction] = OrderedDict()
+        self._of_session: dict[str, set[bytes]] = {}
+
+    def add(self, transaction: Transaction, session: Session | None) -> None:
+        """Keep a transaction until it ends, and abort it with its session.
+
+        Raises:
+            ExhaustedError: too many are open.
+        """
+        with self._lock:
+            if len(self._open) >= self._capacity:
+                raise ExhaustedError(f"{self._capacity} transactions are open, and no more may be")
+            self._open[transaction.id] = transaction
+            first = session is not None and session.id not in self._of_session
+            if session is not None:
+                self._of_session.setdefault(session.id, set()).add(transaction.id)
+        if session is not None and first:
+            ending = session.id
+            session.on_end(lambda: self._end_session(ending))
+
+    def find(self, principal: Principal, transaction_id: bytes) -> Transaction:
+        """Return a transaction of this principal, ended ones included for a while.
+
+        Raises:
+            NotFoundError: there is none, or it is somebody else's.
+        """
+        with self._lock:
+            found = self._open.get(transaction_id) or self._ended.get(transaction_id)
+        if found is None or found.principal != principal:
+            raise NotFoundError("no such transaction: it may have expired")
+        return found
+
+    def settle(self, transaction: Transaction) -> None:
+        """Move a transaction that has ended out of the way."""
+        with self._lock:
+            if transaction.ended and self._open.pop(transaction.id, None) is not None:
+                for ids in self._of_session.values():
+                    ids.discard(transaction.id)
+                self._ended[transaction.id] = transaction
+                while len(self._ended) > _REMEMBERED:
+                    self._ended.popitem(last=False)
+
+    def expire(self) -> int:
+        """Abort what has no session and was not used for the time to live; return how many."""
+        now = time.monotonic()
+        with self._lock:
+            bound = set().union(*self._of_session.values())
+            idle = [t for t in self._open.values() if t.id not in bound]
+        gone = [transaction for transaction in idle if transaction.idle(now) > self.ttl]
+        self._abort(gone)
+        return len(gone)
+
+    def close(self) -> None:
+        """Abort everything that is open."""
+        with self._lock:
+            remaining = list(self._open.values())
+        self._abort(remaining)
+
+    def _end_session(self, session: str) -> None:
+        with self._lock:
+            ids = self._of_session.pop(session, set())
+            ending = [self._open[key] for key in ids if key in self._open]
+        self._abort(ending)
+
+    def _abort(self, transactions: list[Transaction]) -> None:
+        for transaction in transactions:
+            transaction.abort()
+            self.settle(transaction)

@@ -1,0 +1,121 @@
+"""What this daemon has seen, so that nobody can show it an older store unnoticed.
+
+The file lies in the daemon's state directory, not in the store. It is replaced by rename after
+every new sighting.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sealcar.errors import NotFoundError, StorageError
+from sealcar_server.store.directory import Directory
+from sealcar_server.store.failure import storing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE: Final = "seen.json"
+_NEW: Final = "seen.json.new"
+_FORMAT: Final = "1"
+_LIMIT: Final = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """The highest generation of a package's version that was found authentic, and its record."""
+
+    generation: int
+    record: bytes
+
+
+class Seen:
+    """The memory of one daemon; safe to share between threads.
+
+    Args:
+        state: directory that only the daemon can write.
+
+    Raises:
+        StorageError: what it wrote before can't be read; nothing is believed then.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._lock = threading.Lock()
+        self._packages, self._pointers = _load(state)
+
+    def package(self, name: str, version: str) -> Sighting | None:
+        """Return the highest sighting."""
+        return self._packages.get((name, version))
+
+    def pointer(self, name: str) -> int:
+        """Return the highest sequence number of a pointer to a current version; 0 if none."""
+        return self._pointers.get(name, 0)
+
+    def saw(self, name: str, version: str, sighting: Sighting) -> None:
+        """Remember a generation, if it is higher than the highest.
+
+        Raises:
+            ExhaustedError, StorageError: it can't be remembered durably.
+        """
+        with self._lock:
+            known = self._packages.get((name, version))
+            if known is None or known.generation < sighting.generation:
+                packages = {**self._packages, (name, version): sighting}
+                self._save(packages, self._pointers)
+                self._packages = packages
+
+    def saw_pointer(self, name: str, sequence: int) -> None:
+        """Remember a pointer's sequence number, if it is higher than the highest.
+
+        Raises:
+            ExhaustedError, StorageError: it can't be remembered durably.
+        """
+        with self._lock:
+            if self._pointers.get(name, 0) < sequence:
+                pointers = {**self._pointers, name: sequence}
+                self._save(self._packages, pointers)
+                self._pointers = pointers
+
+    def _save(self, packages: dict[tuple[str, str], Sighting], pointers: dict[str, int]) -> None:
+        nested: dict[str, dict[str, dict[str, str | int]]] = {}
+        for (name, version), seen in packages.items():
+            entry: dict[str, str | int] = {"generation": seen.generation}
+            entry["record"] = seen.record.hex()
+            nested.setdefault(name, {})[version] = entry
+        text = json.dumps({"format": _FORMAT, "packages": nested, "current": pointers})
+        with Directory.open(self._state) as directory:
+            directory.remove(_NEW)
+            directory.write(_NEW, text.encode())
+            with storing(FILE):
+                os.rename(_NEW, FILE, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
+            directory.sync()
+
+
+def _load(state: Path) -> tuple[dict[tuple[str, str], Sighting], dict[str, int]]:
+    try:
+        with Directory.open(state) as directory:
+            data = directory.read(FILE, _LIMIT)
+    except NotFoundError:
+        return {}, {}
+    try:
+        return _parsed(json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StorageError(
+            f"{state / FILE} is damaged: restore it, or remove it to forget what was seen"
+        ) from error
+
+
+def _parsed(document: Any) -> tuple[dict[tuple[str, str], Sighting], dict[str, int]]:  # noqa: ANN401  (JSON)
+    if document["format"] != _FORMAT:
+        raise ValueError
+    packages = {
+        (name, version): Sighting(int(entry["generation"]), bytes.fromhex(entry["record"]))
+        for name, versions in document["packages"].items()
+        for version, entry in versions.items()
+    }
+    return packages, {name: int(sequence) for name, sequence in document["current"].items()}

@@ -1,0 +1,59 @@
+"""The store's own key: made when the store is founded, and asked for by whoever needs it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from sealcar_server.keys.provider import WrappedKey
+from sealcar_server.sealing.derivation import ID, KEY, PackageKeys
+from sealcar_server.sealing.encoding import enc
+from sealcar_server.sealing.secret import SecretBuffer
+from sealcar_server.store.identity import StoreIdentity
+from sealcar_server.store.local import LocalStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sealcar_server.keys.ring import KeyRing
+
+FORMAT: Final = "1"
+
+
+class StoreKey:
+    """Leads from a store's identity to its key."""
+
+    def __init__(self, identity: StoreIdentity, keyring: KeyRing) -> None:
+        self._identity, self._keyring = identity, keyring
+
+    def open(self) -> PackageKeys:
+        """Return the store's keys, which the caller closes.
+
+        Raises:
+            KeyRefusedError: the configuration has no such key, or it isn't this store's.
+            KeyUnavailableError: the key provider can't be reached.
+        """
+        identity = self._identity
+        wrapped = WrappedKey(identity.kek_version, identity.wrapped)
+        root = self._keyring.unwrap(identity.kek_alias, wrapped, _context(identity.store_id))
+        return PackageKeys(root, identity.store_id)
+
+
+def create_store(path: Path, keyring: KeyRing, kek_alias: str) -> LocalStore:
+    """Found a store whose key is wrapped by the key-encryption key of this alias.
+
+    Raises:
+        AlreadyExistsError: there is a store already.
+        KeyRefusedError: the configuration has no such key.
+        KeyUnavailableError: the key provider can't be reached.
+        ExhaustedError, StorageError: the directory can't be written.
+    """
+    store_id = os.urandom(ID)
+    with SecretBuffer.random(KEY) as key:
+        wrapped = keyring.wrap(kek_alias, key, _context(store_id))
+    identity = StoreIdentity(store_id, kek_alias, wrapped.version, wrapped.blob)
+    return LocalStore.create(path, identity)
+
+
+def _context(store_id: bytes) -> bytes:
+    return enc("sealcar v1 store key wrap", FORMAT, store_id)

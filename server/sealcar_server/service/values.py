@@ -1,0 +1,132 @@
+"""What goes in and out of the service, as frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ScopeKey:
+    """What a payload's name is relative to. Empty version: current; generation 0: newest."""
+
+    package: str
+    version: str
+    component: str
+    variant: str
+    generation: int = 0
+
+
+@dataclass(frozen=True)
+class PayloadValue:
+    """One payload as the seal record has it; equal identities mean equal bytes."""
+
+    name: str
+    kind: str
+    size: int
+    sealed: bool
+    identity: bytes
+
+
+@dataclass(frozen=True)
+class VariantValue:
+    """One variant; `sealed` is false for one that the manifest has and the seal record hasn't."""
+
+    component: str
+    variant: str
+    ep: str = ""
+    device: str = ""
+    compatibility: str = ""
+    executor_info_json: str = "{}"
+    payloads: tuple[PayloadValue, ...] = ()
+    sealed: bool = True
+
+
+@dataclass(frozen=True)
+class OpenedVariant:
+    """A resolved scope and what is in it."""
+
+    scope: ScopeKey
+    variant: VariantValue
+
+
+@dataclass(frozen=True)
+class PackageSummary:
+    """One version of one package. Not authenticated: no key was asked for."""
+
+    name: str
+    version: str
+    generation: int
+    current: bool
+    components: int
+    variants: int
+    payloads: int
+    size: int
+
+
+@dataclass(frozen=True)
+class PackageDetail:
+    """One package in full, authenticated but for the description."""
+
+    summary: PackageSummary
+    package_id: bytes
+    kek_alias: str
+    kek_version: str
+    variants: tuple[VariantValue, ...]
+    description: str
+
+
+@dataclass(frozen=True)
+class ImportPlan:
+    """What an import begins with. An empty version is chosen from the manifest."""
+
+    name: str
+    version: str
+    manifest_json: str
+    kek_alias: str = ""
+
+
+@dataclass(frozen=True)
+class Announced:
+    """A payload of an import whose bytes follow."""
+
+    component: str
+    variant: str
+    name: str
+    kind: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A finished import."""
+
+    name: str
+    version: str
+    generation: int
+    package_id: bytes
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Every byte of this generation was read and found authentic."""
+
+    generation: int
+    payloads: int
+    size: int
+
+
+@dataclass(frozen=True)
+class CommitValues:
+    """What a commit says of its variant.
+
+    Attributes:
+        payloads: how many were written; another number is refused.
+        ep, device, compatibility: as in the manifest; empty means absent.
+        executor_info_json: one object of namespace to object.
+    """
+
+    payloads: int
+    ep: str = ""
+    device: str = ""
+    compatibility: str = ""
+    executor_info_json: str = "{}"
