@@ -13,8 +13,14 @@ from sealcar.ort import runtime as runtime  # switches the event database off
 
 if TYPE_CHECKING:
     from sealcar.ort.adapters import callback_api as callback_api
+    from sealcar.ort.compiling import compile as compile  # noqa: A004  (the runtime's word)
     from sealcar.ort.ep import register_ep as register_ep
     from sealcar.ort.ep import unregister_ep as unregister_ep
+    from sealcar.ort.loading import load as load
+    from sealcar.ort.registering import clear_read_callback as clear_read_callback
+    from sealcar.ort.registering import clear_write_callback as clear_write_callback
+    from sealcar.ort.registering import set_read_callback as set_read_callback
+    from sealcar.ort.registering import set_write_callback as set_write_callback
 
 _HOMES: Final = {
     "callback_api": "adapters",
