@@ -50,10 +50,13 @@ def import_(  # noqa: PLR0913  (one parameter an option)
     """
     from sealcar import publish  # noqa: PLC0415  (reads models: not needed for --help)
 
-    plan = publish.plan(source, name=name, version=version, component=component, variant=variant)
-    total = sum(payload.size for payload in plan.payloads)
     begun = time.monotonic()
-    with bytes_moving(f"sealing {plan.name}", quiet=as_json) as progress:
+    with (
+        publish.plan(
+            source, name=name, version=version, component=component, variant=variant
+        ) as plan,
+        bytes_moving(f"sealing {plan.name}", quiet=as_json) as progress,
+    ):
         made = client.catalogue.import_(plan, kek=kek, progress=progress)
     seconds = time.monotonic() - begun
     if as_json:
@@ -64,12 +67,12 @@ def import_(  # noqa: PLR0913  (one parameter an option)
                 "generation": made.generation,
                 "package_id": made.package_id.hex(),
                 "payloads": len(plan.payloads),
-                "size": total,
+                "size": plan.size,
                 "seconds": round(seconds, 3),
             }
         )
         return
     click.echo(
         f"imported {made.name}@{made.version}, generation {made.generation}:"
-        f" {len(plan.payloads)} payloads, {report.size(total)} ({report.size(total / seconds)}/s)"
+        f" {len(plan.payloads)} payloads, {report.size(plan.size)} ({report.size(plan.size / seconds)}/s)"
     )

@@ -69,8 +69,10 @@ class _Demo:
     def import_(self) -> None:
         model = model_of_magika()
         self._narrator.say(f"Importing and sealing Magika's model, {model.stat().st_size} bytes")
-        plan = publish.plan(model, name=PACKAGE, version="1", component=COMPONENT, variant=SOURCE)
-        self._client.catalogue.import_(plan)
+        with publish.plan(
+            model, name=PACKAGE, version="1", component=COMPONENT, variant=SOURCE
+        ) as plan:
+            self._client.catalogue.import_(plan)
 
     def compile(self) -> None:
         title = self._plugin.title
