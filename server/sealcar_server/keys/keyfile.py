@@ -104,11 +104,13 @@ def _content(fd: int, path: Path) -> SecretBuffer:
 def _parse(text: memoryview, path: Path) -> dict[str, SecretBuffer]:
     if bytes(text[: len(_TITLE)]) != _TITLE:
         raise ConfigurationError(f"key file {path} doesn't begin with {_TITLE[:-1].decode()!r}")
+    if text[-1] != _FEED:
+        raise ConfigurationError(f"key file {path} is cut: its last line has no line feed")
     keys: dict[str, SecretBuffer] = {}
     with ExitStack() as made:
         at, line = len(_TITLE), 2
         while at < len(text):
-            end = _end(text, at)
+            end = next(place for place in range(at, len(text)) if text[place] == _FEED)
             version = _version(text[at:end])
             if version is None or int(version) <= int(next(reversed(keys), "0")):
                 raise _bad_line(path, line)
@@ -118,11 +120,6 @@ def _parse(text: memoryview, path: Path) -> dict[str, SecretBuffer]:
             at, line = end + 1, line + 1
         made.pop_all()
     return keys
-
-
-def _end(text: memoryview, at: int) -> int:
-    """Return where the line ends; past the text if it has no end, so that it isn't a line."""
-    return next((i for i in range(at, len(text)) if text[i] == _FEED), len(text) + 1)
 
 
 def _version(line: memoryview) -> str | None:

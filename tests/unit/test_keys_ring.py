@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sealcar.errors import KeyRefusedError, KeyUnavailableError
+from sealcar_server.keys.file import FileProvider
+from sealcar_server.keys.provider import KeyProvider, WrappedKey, package_context
+from sealcar_server.keys.ring import KeyRing
+from sealcar_server.sealing.encoding import enc
+from sealcar_server.sealing.secret import SecretBuffer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+CONTEXT = b"context"
+
+
+class CountingProvider:
+    """A provider in memory that counts what it is asked, and can go away."""
+
+    kind = "counting"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.gone = False
+        self.closed = False
+
+    def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
+        return WrappedKey("7", bytes(key.view) + context)
+
+    def unwrap(self, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
+        self.asked += 1
+        self.health()
+        if wrapped.blob[32:] != context:
+            raise KeyRefusedError("another context")
+        return SecretBuffer.copy_of(wrapped.blob[:32])
+
+    def current_version(self) -> str:
+        return "7"
+
+    def health(self) -> None:
+        if self.gone:
+            raise KeyUnavailableError("gone")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def provider() -> CountingProvider:
+    return CountingProvider()
+
+
+@pytest.fixture
+def ring_of(provider: CountingProvider) -> Iterator[Callable[[float], KeyRing]]:
+    rings: list[KeyRing] = []
+
+    def make(lifetime: float) -> KeyRing:
+        rings.append(KeyRing({"default": provider}, lifetime=lifetime))
+        return rings[-1]
+
+    yield make
+    for ring in rings:
+        ring.close()
+
+
+def wrapped(ring: KeyRing, content: bytes = b"k") -> WrappedKey:
+    with SecretBuffer.copy_of(content * 32) as key:
+        return ring.wrap("default", key, CONTEXT)
+
+
+def unwrapped(ring: KeyRing, key: WrappedKey) -> bytes:
+    with ring.unwrap("default", key, CONTEXT) as found:
+        return bytes(found.view)
+
+
+def eventually(fact: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 5
+    while not fact() and time.monotonic() < end:
+        time.sleep(0.005)
+    return fact()
+
+
+def test_the_file_provider_is_a_key_provider(tmp_path: Path) -> None:
+    provider: KeyProvider = FileProvider.create(tmp_path / "kek")
+    with KeyRing({"default": provider}, lifetime=60) as ring:
+        assert unwrapped(ring, wrapped(ring)) == b"k" * 32
+        assert ring.current_version("default") == "1"
+
+
+def test_an_unknown_alias_is_refused_without_asking_anyone(
+    ring_of: Callable[[float], KeyRing], provider: CountingProvider
+) -> None:
+    ring = ring_of(60)
+    key = wrapped(ring)
+    with SecretBuffer(32) as empty:
+        for attempt in (
+            lambda: ring.unwrap("https://attacker.example/key", key, CONTEXT),
+            lambda: ring.wrap("other", empty, CONTEXT),
+            lambda: ring.current_version("other"),
+        ):
+            with pytest.raises(KeyRefusedError, match="no key-encryption key named"):
+                attempt()
+    assert provider.asked == 0
+
+
+def test_a_key_is_asked_for_once_in_its_lifetime(
+    ring_of: Callable[[float], KeyRing], provider: CountingProvider
+) -> None:
+    ring = ring_of(60)
+    key, other = wrapped(ring), wrapped(ring, b"o")
+    assert [unwrapped(ring, key) for _ in range(3)] == [b"k" * 32] * 3
+    assert unwrapped(ring, other) == b"o" * 32
+    assert provider.asked == 2
+    assert ring.status()[0].cached == 2
+
+
+def test_the_cache_never_answers_for_another_context_or_version(
+    ring_of: Callable[[float], KeyRing],
+) -> None:
+    ring = ring_of(60)
+    key = wrapped(ring)
+    unwrapped(ring, key)
+    with pytest.raises(KeyRefusedError):
+        ring.unwrap("default", key, b"other")
+    with pytest.raises(KeyRefusedError):
+        ring.unwrap("default", WrappedKey("7", key.blob + b"x"), CONTEXT)
+    assert ring.status()[0].cached == 1
+
+
+def test_without_a_lifetime_nothing_is_kept(
+    ring_of: Callable[[float], KeyRing], provider: CountingProvider
+) -> None:
+    ring = ring_of(0)
+    key = wrapped(ring)
+    assert unwrapped(ring, key) == unwrapped(ring, key)
+    assert provider.asked == 2
+    assert ring.status()[0].cached == 0
+
+
+def test_a_kept_key_is_wiped_when_its_lifetime_ends_even_if_nobody_asks(
+    ring_of: Callable[[float], KeyRing], provider: CountingProvider
+) -> None:
+    ring = ring_of(0.05)
+    key = wrapped(ring)
+    with ring.unwrap("default", key, CONTEXT) as handed_out:
+        kept = next(iter(ring._entries.values())).key
+        seen = kept.view[:]
+        assert eventually(lambda: not ring._entries)
+        assert not any(seen)
+        assert bytes(handed_out.view) == b"k" * 32
+    unwrapped(ring, key)
+    assert provider.asked == 2
+
+
+def test_closing_wipes_what_is_kept_but_not_what_was_handed_out(
+    ring_of: Callable[[float], KeyRing], provider: CountingProvider
+) -> None:
+    ring = ring_of(60)
+    with ring.unwrap("default", wrapped(ring), CONTEXT) as handed_out:
+        seen = next(iter(ring._entries.values())).key.view[:]
+        ring.close()
+        assert not any(seen)
+        assert provider.closed
+        assert bytes(handed_out.view) == b"k" * 32
+        assert not any(thread.name == "key-cache" for thread in threading.enumerate())
+
+
+def test_an_unreachable_provider_is_unavailable_unless_the_key_is_kept(
+    ring_of: Callable[[float], KeyRing], provider: CountingProvider
+) -> None:
+    ring = ring_of(60)
+    kept, unseen = wrapped(ring), wrapped(ring, b"u")
+    unwrapped(ring, kept)
+    provider.gone = True
+    assert unwrapped(ring, kept) == b"k" * 32
+    with pytest.raises(KeyUnavailableError):
+        ring.unwrap("default", unseen, CONTEXT)
+    (status,) = ring.status()
+    assert (status.alias, status.provider, status.version) == ("default", "counting", "7")
+    assert (status.available, status.problem) == (False, "gone")
+
+
+def test_many_threads_may_ask_at_once(ring_of: Callable[[float], KeyRing]) -> None:
+    ring = ring_of(0.001)
+    keys = [wrapped(ring, bytes([value])) for value in range(8)]
+    wrong: list[int] = []
+
+    def ask(value: int) -> None:
+        wrong.extend(
+            value for _ in range(200) if unwrapped(ring, keys[value]) != bytes([value]) * 32
+        )
+
+    threads = [threading.Thread(target=ask, args=(value,)) for value in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_package_s_context_is_the_document_s() -> None:
+    assert package_context(b"i" * 16) == enc("sealcar v1 key wrap", "1", b"i" * 16)
