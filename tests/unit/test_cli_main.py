@@ -130,7 +130,7 @@ def test_help_names_every_command_and_every_exit_code(capsys: pytest.CaptureFixt
     for name in ("demo", "import", "init", "inspect", "ls", "serve", "status", "verify"):
         assert f"\n  {name} " in out
     for code in range(9):
-        assert f"\n  {code}  " in out
+        assert f"\n    {code}  " in out
     assert "_SEALCAR_COMPLETE" in out
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from sealcar.client import Client
 
 
-@click.command(epilog=report.examples("sealcar ls", "sealcar ls ocr --json"))
+@click.command(
+    short_help="List packages.", epilog=report.examples("sealcar ls", "sealcar ls ocr --json")
+)
 @click.argument("prefix", default="")
 @prints_json
 @asks_the_daemon
@@ -52,11 +54,12 @@ def ls(client: Client, prefix: str, *, as_json: bool) -> None:
 
 
 @click.command(
+    short_help="Show what a package holds.",
     epilog=report.examples(
         "sealcar inspect ocr",
         "sealcar inspect ocr@1.2/det/qnn-v73",
         "sealcar inspect ocr/det/onnx/tokenizer%2Fvocab.txt --json",
-    )
+    ),
 )
 @click.argument("address")
 @prints_json
@@ -91,7 +94,10 @@ def inspect(client: Client, address: str, *, as_json: bool) -> None:
         _show(each, wanted.payload)
 
 
-@click.command(epilog=report.examples("sealcar verify ocr", "sealcar verify ocr@1.2 && deploy"))
+@click.command(
+    short_help="Check every byte of a package.",
+    epilog=report.examples("sealcar verify ocr", "sealcar verify ocr@1.2 && deploy"),
+)
 @click.argument("address")
 @prints_json
 @asks_the_daemon

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from sealcar.demo.outcome import Outcome
 
 
-@click.command(epilog=report.examples("sealcar demo", "sealcar demo --ep openvino --json"))
+@click.command(
+    short_help="Show everything at work, with a real model.",
+    epilog=report.examples("sealcar demo", "sealcar demo --ep openvino --json"),
+)
 @click.option(
     "--ep",
     type=click.Choice(["qnn", "openvino"]),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "import",
+    short_help="Import and seal a model package, or one ONNX model.",
     epilog=report.examples(
         "sealcar import detector.onnx --name ocr --component det",
         "sealcar import ./ocr-package --version 2 --json",
@@ -72,7 +73,8 @@ def import_(  # noqa: PLR0913  (one parameter an option)
             }
         )
         return
+    speed = f"{report.size(plan.size)} ({report.size(plan.size / seconds)}/s)"
     click.echo(
         f"imported {made.name}@{made.version}, generation {made.generation}:"
-        f" {len(plan.payloads)} payloads, {report.size(plan.size)} ({report.size(plan.size / seconds)}/s)"
+        f" {len(plan.payloads)} payloads, {speed}"
     )

@@ -29,7 +29,8 @@ SESSION: Final = {
 
 
 @click.command(
-    epilog=report.examples("sealcar status", "sealcar status --json --admin /run/sealcar/admin")
+    short_help="Say how the daemon is.",
+    epilog=report.examples("sealcar status", "sealcar status --json --admin /run/sealcar/admin"),
 )
 @click.option(
     "--admin",
