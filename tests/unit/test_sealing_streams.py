@@ -242,7 +242,7 @@ def test_a_segment_is_sealed_once_even_when_two_threads_try(writer: SealedWriter
 def test_a_segment_of_an_impossible_size_is_refused(
     index: int,
     size: int,
-    last: bool,
+    last: bool,  # noqa: FBT001  (a column of the table)
     writer: SealedWriter,
 ) -> None:
     with pytest.raises(InvalidRequestError):
