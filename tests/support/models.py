@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 64
 EXTERNAL_FILE: Final = "weights.bin"
+TAIL: Final = "tail"
 # no accelerator's plugin supports it, so it splits a graph into partitions
 _SPLITTER: Final = {"op_type": "Scaler", "domain": "ai.onnx.ml", "offset": [0.0], "scale": [1.0]}
 
@@ -51,6 +52,31 @@ def big_model(mebibytes: int, *, seed: int = 0) -> bytes:
     """Return a splitting model with about this many MiB of weights."""
     width = int((mebibytes * 2**20 / 4 / 2) ** 0.5) // 64 * 64
     return split_model(width, parts=2, seed=seed)
+
+
+def tail_model(width: int = WIDTH, *, seed: int = 0) -> bytes:
+    """Return a model whose end stays on the CPU, with an initializer of its own named TAIL."""
+    model = _chain(_weights(width, 2, seed), split=True)
+    graph = model.graph
+    graph.node[-1].output[0] = "before"
+    graph.value_info.append(_value("before", width))
+    graph.node.append(helper.make_node(inputs=["before"], outputs=["gap"], **_SPLITTER))
+    graph.value_info.append(_value("gap", width))
+    classes = np.arange(width, dtype=np.float32).reshape(1, width)
+    graph.initializer.append(numpy_helper.from_array(classes, TAIL))
+    # no plugin knows an operator of the classic machine learning domain
+    graph.node.append(
+        helper.make_node(
+            "FeatureVectorizer",
+            ["gap", TAIL],
+            ["both"],
+            domain="ai.onnx.ml",
+            inputdimensions=[width, width],
+        )
+    )
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info("both", TensorProto.FLOAT, [1, 2 * width]))
+    return _serialised(model)
 
 
 def sample_input(width: int = WIDTH, *, seed: int = 1) -> dict[str, NDArray[np.float32]]:

@@ -28,6 +28,8 @@ Untyped: TypeAlias = Any
 SessionOptions: TypeAlias = Any
 Session: TypeAlias = Any
 Device: TypeAlias = Any
+# a ModelCompiler, or the address of an OrtModelCompilationOptions
+Compiler: TypeAlias = Any
 
 
 class EventDatabaseWarning(UserWarning):

@@ -23,8 +23,8 @@ from sealcar.ort.adapters.native_registrar import (
 )
 
 if TYPE_CHECKING:
-    from sealcar.ort.callbacks import Compilation, ReadFunction, Registration
-    from sealcar.ort.runtime import SessionOptions
+    from sealcar.ort.callbacks import Compilation, ReadFunction, Registration, WriteFunction
+    from sealcar.ort.runtime import Compiler, SessionOptions
 
 CallbackApi: TypeAlias = Literal["experimental", "stable", "bindings", "none"]
 
@@ -50,6 +50,21 @@ class Registrar(Protocol):
 
     def clear_read(self, options: SessionOptions) -> None:
         """Take the read callback off options; sessions that exist keep theirs."""
+
+    def set_write(self, compiler: Compiler, write: WriteFunction) -> Registration:
+        """Let a compilation made by hand hand its blobs to `write`.
+
+        Args:
+            compiler: a ModelCompiler of 1.31 or later, which keeps the registration; or the address
+                of an OrtModelCompilationOptions, and then the caller keeps it.
+            write: called from any thread.
+
+        Raises:
+            RuntimeSupportError: this compiler can't have a callback.
+        """
+
+    def clear_write(self, compiler: Compiler) -> None:
+        """Take the write callback off."""
 
     def compile(self, options: SessionOptions, compilation: Compilation) -> None:
         """Compile for the providers of options, with no plain file on the way.

@@ -11,9 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import InvalidRequestError
 from sealcar.names import shown
@@ -21,7 +19,8 @@ from sealcar.ort import abi
 from sealcar.ort.abi import POINTER, Api, CompileApi, CType
 from sealcar.ort.adapters import rejections
 from sealcar.ort.adapters.entries import trampoline
-from sealcar.ort.callbacks import Buffer, Compilation, Registration
+from sealcar.ort.adapters.views import view
+from sealcar.ort.callbacks import Compilation, Registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,12 +121,6 @@ def compile_native(options: SessionOptions, compilation: Compilation, write_sett
             ort.check(setter(job, trampoline("write"), state))
         compile_ = abi.function(ort.compile_api, CompileApi.COMPILE, POINTER, POINTER, POINTER)
         ort.check(compile_(ort.environment, job))
-
-
-def view(buffer: Buffer) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], int]:
-    """Return a buffer as an array, which has its address and keeps it alive, and its length."""
-    array = np.frombuffer(buffer, np.uint8)
-    return array, array.nbytes
 
 
 def _size(size: int) -> ctypes.c_size_t:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import ExhaustedError, RuntimeSupportError, WrongStateError
+from sealcar.names import shown
 from sealcar.ort import abi
 from sealcar.ort.callbacks import STATUS_BYTES, Registration, blob, registered, status_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from sealcar.ort.abi import CType
 
@@ -52,13 +52,12 @@ _LOCATION: Final = ctypes.CFUNCTYPE(
 )
 
 
-@contextmanager
-def _reporting(state: int, outcome: CType, what: str) -> Iterator[Registration]:
-    """Turn whatever is raised into a failed outcome; done is set only past the last step."""
+def _answer(state: int, outcome: CType, what: str, body: Callable[[Registration], None]) -> None:
+    """Run one callback; whatever is raised is a failed outcome, and done is set last."""
     found: Registration | None = None
     try:
         found = registered(state)
-        yield found
+        body(found)
     except BaseException as error:  # noqa: BLE001  (the runtime must get an answer to each)
         outcome[0].text = status_text(error, what).encode()
         if found is not None:
@@ -68,21 +67,25 @@ def _reporting(state: int, outcome: CType, what: str) -> Iterator[Registration]:
 
 
 def _name(raw: bytes) -> str:
-    """Return a blob's name; it comes from a model, so it may be anything."""
+    """Return a name; it comes from a model, so it may be anything."""
     return raw.decode(errors="surrogateescape")
 
 
 def _write(state: int, raw: bytes, address: int, size: int, outcome: CType) -> None:
     name = _name(raw)
-    with _reporting(state, outcome, blob(name)) as found:
+
+    def body(found: Registration) -> None:
         if found.write is None:
             raise RuntimeSupportError("this compilation takes no blobs")
         found.write(name, address or 0, size)
 
+    _answer(state, outcome, blob(name), body)
+
 
 def _read(state: int, raw: bytes, io: int, outcome: CType) -> None:
     name = _name(raw)
-    with _reporting(state, outcome, blob(name)) as found:
+
+    def body(found: Registration) -> None:
         if found.read is None:
             raise RuntimeSupportError("this session reads no blobs")
         allocation = _Allocation(io, found.limit, name)
@@ -92,35 +95,35 @@ def _read(state: int, raw: bytes, io: int, outcome: CType) -> None:
             allocation.close()
         allocation.require()
 
+    _answer(state, outcome, blob(name), body)
+
 
 def _model(state: int, address: int, size: int, outcome: CType) -> None:
-    with _reporting(state, outcome, "the compiled model") as found:
+    def body(found: Registration) -> None:
         if found.model is None:
             raise RuntimeSupportError("this compilation takes no model")
         found.model(address or 0, size)
 
+    _answer(state, outcome, "the compiled model", body)
+
 
 def _location(
-    state: int,
-    raw: bytes,
-    address: int,
-    size: int,
-    placement: CType,
-    outcome: CType,
+    state: int, raw: bytes, address: int, size: int, placement: CType, outcome: CType
 ) -> None:
     name = _name(raw)
-    with _reporting(state, outcome, f"initializer {name!a}") as found:
-        if found.location is None:
-            return
-        place = found.location(name, address or 0, size)
+
+    def body(found: Registration) -> None:
+        place = found.location(name, address or 0, size) if found.location else None
         if place is None:
             return
         path = place.path.encode()
         if len(path) > _PATH_BYTES:
-            raise WrongStateError(f"initializer's file name has over {_PATH_BYTES} bytes")
+            raise WrongStateError(f"an initializer's file name has over {_PATH_BYTES} bytes")
         placement[0].path = path
         placement[0].offset, placement[0].size = place.offset, place.size
         placement[0].external = 1
+
+    _answer(state, outcome, f"initializer {shown(name)}", body)
 
 
 class _Allocation:

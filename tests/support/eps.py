@@ -1,0 +1,100 @@
+"""Real plugin execution providers for tests; a test that can't have one skips and says why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from sealcar.ort import register_ep, runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMES: Final = ("qnn", "openvino")
+SOURCES: Final = Path(__file__).parents[1] / "native"
+
+_MODULES: Final = {"qnn": "onnxruntime_qnn", "openvino": "onnxruntime_ep_openvino"}
+_SETTINGS: Final[dict[str, dict[str, str]]] = {
+    # the simulator computes in floating point only what isn't quantised at the graph's edges
+    "qnn": {"backend_type": "htp", "offload_graph_io_quantization": "0"},
+    "openvino": {},
+}
+
+
+@dataclass(frozen=True)
+class Ep:
+    """A registered plugin: its provider's name, its first device and options for it."""
+
+    name: str
+    device: Any
+    settings: Mapping[str, str]
+
+    def options(self) -> Any:  # noqa: ANN401  (untyped runtime)
+        """Return fresh session options with this provider."""
+        options = quiet_options()
+        options.add_provider_for_devices([self.device], dict(self.settings))
+        return options
+
+
+def quiet_options() -> Any:  # noqa: ANN401  (untyped runtime)
+    """Return session options whose failures aren't printed: tests provoke them."""
+    options = runtime.onnxruntime().SessionOptions()
+    options.log_severity_level = 4
+    return options
+
+
+@cache
+def require(name: str) -> Ep:
+    """Return the plugin "qnn" or "openvino", registered once for the process; or skip."""
+    runtime.onnxruntime().set_default_logger_severity(4)
+    devices = register_ep(module(name))
+    if not devices:
+        pytest.skip(f"{name}: no device of this plugin on this machine")
+    return Ep(devices[0].ep_name, devices[0], _SETTINGS[name])
+
+
+def module(name: str) -> Any:  # noqa: ANN401  (untyped plugins)
+    """Return a plugin's module; OpenVINO's library is our shim before the real one."""
+    if find_spec(_MODULES[name]) is None:
+        pytest.skip(f"{name}: {_MODULES[name]} isn't installed (no wheel for this machine?)")
+    found = __import__(_MODULES[name])
+    return shimmed(found) if name == "openvino" else found
+
+
+def shimmed(plugin: Any, source: str = "vendor_shim.c") -> Any:  # noqa: ANN401  (untyped plugins)
+    """Return a plugin's module as it is with the shim as its library."""
+    os.environ["SEALCAR_SHIM_PLUGIN"] = plugin.get_library_path()
+    library = str(build(source))
+    return SimpleNamespace(
+        __name__=plugin.__name__,
+        get_library_path=lambda: library,
+        get_ep_name=plugin.get_ep_name,
+    )
+
+
+@cache
+def build(source: str) -> Path:
+    """Compile one file of tests/native into a library; skip where there is no compiler."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        pytest.skip(f"{source}: no C compiler")
+    library = _folder() / source.replace(".c", ".so")
+    flags = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
+    command = [compiler, *flags, "-o", str(library), str(SOURCES / source), "-ldl"]
+    subprocess.run(command, check=True)
+    return library
+
+
+@cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="sealcar-native-"))
