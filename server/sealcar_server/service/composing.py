@@ -11,6 +11,7 @@ from sealcar.errors import InvalidPackageError
 from sealcar_server.sealing import record
 from sealcar_server.sealing.canonical import covered
 from sealcar_server.sealing.values import RecordVariant, SealRecord
+from sealcar_server.store.generation import MAX_MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,10 @@ def compose(
         raise InvalidPackageError("manifest: /additional_metadata must be an object")
     envelope: dict[str, JsonValue] = dict(record.envelope(text, keys.tag(text)))
     sealed = {**manifest, "additional_metadata": {**metadata, NAMESPACE: envelope}}
-    return Composed(_written(sealed), hashlib.sha256(text).digest())
+    written = _written(sealed)
+    if len(written) > MAX_MANIFEST:
+        raise InvalidPackageError("manifest: too many variants and payloads for one package")
+    return Composed(written, hashlib.sha256(text).digest())
 
 
 def with_variant(

@@ -69,6 +69,7 @@ class ImportSession:
         self.name = plan.name
         self.version = plan.version or _default_version(self._manifest)
         opener.refuse_known(self.name, self.version)
+        pointers.refuse_forged(self.name)
         scopes = manifest.scopes(self._manifest)
         self._names = {scope: naming.NameSet() for scope in scopes}
         self._payloads: dict[tuple[str, str], list[RecordPayload]] = {s: [] for s in scopes}

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sealcar import names
@@ -20,9 +19,7 @@ from sealcar.errors import (
     AlreadyExistsError,
     InvalidPackageError,
     NotAuthenticError,
-    NotFoundError,
     RolledBackError,
-    TruncatedError,
 )
 from sealcar_server.access.policy import unknown_package
 from sealcar_server.keys.provider import WrappedKey, package_context
@@ -30,87 +27,20 @@ from sealcar_server.sealing import agreement, record
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service.failing import during
+from sealcar_server.service.history import check_history
 from sealcar_server.service.metering import UNMETERED, Meter, timed
+from sealcar_server.service.opened import OpenedPackage
 from sealcar_server.service.rollback import Sighting
 
 if TYPE_CHECKING:
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.derivation import PayloadKey
     from sealcar_server.sealing.strictjson import JsonValue
-    from sealcar_server.sealing.values import RecordPayload, RecordVariant, SealRecord
+    from sealcar_server.sealing.values import SealRecord
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.rollback import Seen
     from sealcar_server.store.generation import Generation
     from sealcar_server.store.local import LocalStore
-
-
-@dataclass(frozen=True)
-class OpenedPackage:
-    """One authentic generation. Holds no key and no descriptor.
-
-    Attributes:
-        place: where it lies in the store.
-        manifest: as parsed; of it only what the record covers may be acted upon.
-        record: what may be acted upon.
-        digest: SHA-256 of the record.
-        missing: what the record has and the manifest lacks, (component, variant) each.
-        unsealed: what the manifest has and the record lacks.
-    """
-
-    place: Generation
-    manifest: dict[str, JsonValue] = field(repr=False)
-    record: SealRecord = field(repr=False)
-    digest: bytes
-    missing: tuple[tuple[str, str], ...]
-    unsealed: tuple[tuple[str, str], ...]
-
-    def find(self, component: str, variant: str) -> RecordVariant | None:
-        """Return a variant of the record, if there is one."""
-        for item in self.record.variants:
-            if (item.component, item.variant) == (component, variant):
-                return item
-        return None
-
-    def variant(self, component: str, variant: str) -> RecordVariant:
-        """Return a variant that may be served.
-
-        Raises:
-            NotFoundError: the record has none of that name.
-            TruncatedError: the manifest lacks a variant of this component.
-        """
-        found = self.find(component, variant)
-        if found is None:
-            raise self._unknown(component, variant)
-        for gone in self.missing:
-            # what is missing could have been the better choice
-            if gone[0] == component:
-                raise TruncatedError(f"the manifest lacks variant {names.shown(gone[1])}")
-        return found
-
-    def body(self, component: str, variant: str) -> dict[str, JsonValue]:
-        """Return what the manifest says of a variant; empty if it says nothing."""
-        found: JsonValue = self.manifest
-        for step in ("components", component, "variants", variant):
-            found = found.get(step) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else {}
-
-    def has_component(self, component: str) -> bool:
-        """Tell whether the record has a component of that name."""
-        return any(item.component == component for item in self.record.components)
-
-    def payload(self, component: str, variant: str, name: str) -> RecordPayload:
-        """Return a payload that may be served; NotFoundError if the variant has none such."""
-        for item in self.variant(component, variant).payloads:
-            if item.name == name:
-                return item
-        raise NotFoundError(f"payload {names.shown(name)} doesn't exist")
-
-    def _unknown(self, component: str, variant: str) -> NotFoundError:
-        if (component, variant) in self.unsealed:
-            return NotFoundError(f"variant {names.shown(variant)} isn't sealed: it is never served")
-        if not self.has_component(component):
-            return NotFoundError(f"component {names.shown(component)} doesn't exist")
-        return NotFoundError(f"variant {names.shown(variant)} doesn't exist")
 
 
 class Opener:
@@ -218,7 +148,7 @@ class Opener:
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):
             opened = self._authenticate(self._store.generation(name, version, number))
-            self._check_history(opened)
+            check_history(self._store, opened, self._seen.package(name, version))
             self.saw(opened.place, opened.digest)
         with self._lock:
             self._opened[name, version, number] = opened
@@ -248,37 +178,6 @@ class Opener:
         with timed(self._meter, "key"), during("key"):
             root = self._keyring.unwrap(sealed.kek_alias, wrapped, context)
         return PackageKeys(root, sealed.package_id)
-
-    def _check_history(self, opened: OpenedPackage) -> None:
-        """Refuse a generation whose line of predecessors doesn't lead to the one seen last."""
-        place, seen = opened.place, self._seen.package(opened.place.name, opened.place.version)
-        if seen is None or place.number < seen.generation:
-            return
-        digest, previous = opened.digest, opened.record.previous
-        for number in range(place.number, seen.generation, -1):
-            if number - 1 == seen.generation:
-                digest = previous
-            else:
-                line = self._predecessor(place, number - 1, previous)
-                if line is None:
-                    return
-                previous = line
-        if digest != seen.record:
-            raise RolledBackError(
-                f"this isn't the generation {seen.generation} that was seen before, "
-                "or doesn't follow on it"
-            )
-
-    def _predecessor(self, place: Generation, number: int, expected: bytes) -> bytes | None:
-        """Return whom the predecessor names in turn; None if it was pruned."""
-        try:
-            before = self._store.generation(place.name, place.version, number)
-            text, _ = record.open_envelope(strict_json(before.manifest(), error=NotAuthenticError))
-        except NotFoundError:
-            return None
-        if hashlib.sha256(text).digest() != expected:
-            raise RolledBackError(f"generation {number} isn't what its successor was made from")
-        return record.parse(text).previous
 
 
 def _object(manifest: JsonValue) -> dict[str, JsonValue]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.values import SealRecord
-    from sealcar_server.service.opening import OpenedPackage, Opener
+    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.opening import Opener
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.values import ImportPlan, Verified
     from sealcar_server.store.local import LocalStore
@@ -84,7 +85,7 @@ class Packages:
     def get(
         self, principal: Principal, name: str, version: str = "", generation: int = 0
     ) -> PackageDetail:
-        """Return one package in full, authenticated.
+        """Return one package, authenticated, as far as the caller may list its components.
 
         Raises:
             NotFoundError: there is none, or none that the caller may know of.
@@ -98,7 +99,11 @@ class Packages:
             package_id=sealed.package_id,
             kek_alias=sealed.kek_alias,
             kek_version=sealed.kek_version,
-            variants=_variants(opened),
+            variants=tuple(
+                variant
+                for variant in _variants(opened)
+                if self._policy.allows(principal, Right.LIST, name, variant.component)
+            ),
             description=description if isinstance(description, str) else "",
         )
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.sealing.values import RecordVariant
-    from sealcar_server.service.opening import OpenedPackage, Opener
+    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.opening import Opener
     from sealcar_server.service.publishing import Publisher
     from sealcar_server.service.registry import Registry, Session
     from sealcar_server.service.values import CommitValues

@@ -91,6 +91,11 @@ class Pointers:
         self._seen.saw_pointer(name, pointer.sequence)
         return pointer
 
+    def refuse_forged(self, name: str) -> None:
+        """Make sure that `point` can replace the pointer; raises as `current` does."""
+        if self._store.read_current(name) is not None:
+            self.current(name)
+
     def point(self, name: str, version: str, generation: int) -> None:
         """Make a version the current one, durably.
 

@@ -23,7 +23,8 @@ from sealcar_server.service.metering import UNMETERED, Meter, timed
 if TYPE_CHECKING:
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import RecordPayload
-    from sealcar_server.service.opening import OpenedPackage, Opener
+    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.opening import Opener
     from sealcar_server.service.transactions import Transaction
     from sealcar_server.service.values import CommitValues, ScopeKey
 

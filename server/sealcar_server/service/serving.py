@@ -13,7 +13,8 @@ from sealcar_server.service.writing import identity
 if TYPE_CHECKING:
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.sealing.values import RecordPayload, RecordVariant
-    from sealcar_server.service.opening import OpenedPackage, Opener
+    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.opening import Opener
 
 
 def open_reader(

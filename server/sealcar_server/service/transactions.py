@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.sealing.derivation import PayloadKey
     from sealcar_server.sealing.writer import SealedSize
-    from sealcar_server.service.opening import OpenedPackage, Opener
+    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.opening import Opener
     from sealcar_server.service.values import ScopeKey
     from sealcar_server.store.staging import Staging
 

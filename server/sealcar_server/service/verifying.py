@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.values import RecordPayload, RecordVariant
-    from sealcar_server.service.opening import OpenedPackage, Opener
+    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.opening import Opener
 
 
 def verify(

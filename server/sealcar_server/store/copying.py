@@ -51,9 +51,12 @@ def _duplicate(source: int, target: Directory, name: str) -> str:
     try:
         how = "reflink" if _cloned(source, copy) else _copied(source, copy)
         os.fsync(copy)
-        return how
+    except BaseException:
+        target.remove(name)
+        raise
     finally:
         os.close(copy)
+    return how
 
 
 def _cloned(source: int, copy: int) -> bool:

@@ -1,0 +1,55 @@
+"""A new generation must follow on the one that was seen last: no fork of a package's history."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from sealcar.errors import NotAuthenticError, NotFoundError, RolledBackError
+from sealcar_server.sealing import record
+from sealcar_server.sealing.strictjson import strict_json
+
+if TYPE_CHECKING:
+    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.rollback import Sighting
+    from sealcar_server.store.generation import Generation
+    from sealcar_server.store.local import LocalStore
+
+
+def check_history(store: LocalStore, opened: OpenedPackage, seen: Sighting | None) -> None:
+    """Follow the line of predecessors, each named by its digest, to the generation seen last.
+
+    A generation that is older than that was asked for by its number, and is what its record says.
+    A line that breaks off because predecessors were pruned proves nothing, and is let through.
+
+    Raises:
+        RolledBackError: the line leads elsewhere.
+    """
+    place = opened.place
+    if seen is None or place.number < seen.generation:
+        return
+    digest, previous = opened.digest, opened.record.previous
+    for number in range(place.number - 1, seen.generation - 1, -1):
+        digest = previous
+        if number > seen.generation:
+            line = _predecessor(store, place, number, digest)
+            if line is None:
+                return
+            previous = line
+    if digest != seen.record:
+        raise RolledBackError(
+            f"generation {place.number} isn't, or doesn't follow on, "
+            f"the generation {seen.generation} that was seen before"
+        )
+
+
+def _predecessor(store: LocalStore, place: Generation, number: int, digest: bytes) -> bytes | None:
+    """Return whom a predecessor names in turn; None if it was pruned."""
+    try:
+        manifest = store.generation(place.name, place.version, number).manifest()
+    except NotFoundError:
+        return None
+    text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
+    if hashlib.sha256(text).digest() != digest:
+        raise RolledBackError(f"generation {number} isn't what its successor was made from")
+    return record.parse(text).previous

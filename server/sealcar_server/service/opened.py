@@ -1,0 +1,83 @@
+"""One authentic generation: what of it may be acted upon, and served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sealcar import names
+from sealcar.errors import NotFoundError, TruncatedError
+
+if TYPE_CHECKING:
+    from sealcar_server.sealing.strictjson import JsonValue
+    from sealcar_server.sealing.values import RecordPayload, RecordVariant, SealRecord
+    from sealcar_server.store.generation import Generation
+
+
+@dataclass(frozen=True)
+class OpenedPackage:
+    """One authentic generation. Holds no key and no descriptor.
+
+    Attributes:
+        place: where it lies in the store.
+        manifest: as parsed; of it only what the record covers may be acted upon.
+        record: what may be acted upon.
+        digest: SHA-256 of the record.
+        missing: what the record has and the manifest lacks, (component, variant) each.
+        unsealed: what the manifest has and the record lacks.
+    """
+
+    place: Generation
+    manifest: dict[str, JsonValue] = field(repr=False)
+    record: SealRecord = field(repr=False)
+    digest: bytes
+    missing: tuple[tuple[str, str], ...]
+    unsealed: tuple[tuple[str, str], ...]
+
+    def find(self, component: str, variant: str) -> RecordVariant | None:
+        """Return a variant of the record, if there is one."""
+        for item in self.record.variants:
+            if (item.component, item.variant) == (component, variant):
+                return item
+        return None
+
+    def variant(self, component: str, variant: str) -> RecordVariant:
+        """Return a variant that may be served.
+
+        Raises:
+            NotFoundError: the record has none of that name.
+            TruncatedError: the manifest lacks a variant of this component.
+        """
+        found = self.find(component, variant)
+        if found is None:
+            raise self._unknown(component, variant)
+        for gone in self.missing:
+            # what is missing could have been the better choice
+            if gone[0] == component:
+                raise TruncatedError(f"the manifest lacks variant {names.shown(gone[1])}")
+        return found
+
+    def body(self, component: str, variant: str) -> dict[str, JsonValue]:
+        """Return what the manifest says of a variant; empty if it says nothing."""
+        found: JsonValue = self.manifest
+        for step in ("components", component, "variants", variant):
+            found = found.get(step) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    def has_component(self, component: str) -> bool:
+        """Tell whether the record has a component of that name."""
+        return any(item.component == component for item in self.record.components)
+
+    def payload(self, component: str, variant: str, name: str) -> RecordPayload:
+        """Return a payload that may be served; NotFoundError if the variant has none such."""
+        for item in self.variant(component, variant).payloads:
+            if item.name == name:
+                return item
+        raise NotFoundError(f"payload {names.shown(name)} doesn't exist")
+
+    def _unknown(self, component: str, variant: str) -> NotFoundError:
+        if (component, variant) in self.unsealed:
+            return NotFoundError(f"variant {names.shown(variant)} isn't sealed: it is never served")
+        if not self.has_component(component):
+            return NotFoundError(f"component {names.shown(component)} doesn't exist")
+        return NotFoundError(f"variant {names.shown(variant)} doesn't exist")
