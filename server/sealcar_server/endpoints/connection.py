@@ -1,0 +1,274 @@
+"""One connection of the data socket: who it is, whose turn it is, and what it holds.
+
+Everything here runs on the socket's thread, but for `send`, which workers call too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket as sockets
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from sealcar.errors import (
+    DeniedError,
+    IncompatibleError,
+    InvalidRequestError,
+    SealcarError,
+    TimedOutError,
+    UnavailableError,
+    WrongStateError,
+)
+from sealcar.transfer.descriptors import send_with_descriptor
+from sealcar.v1 import data_socket_pb2 as pb
+from sealcar_server.endpoints.data_packets import Sender, receive
+from sealcar_server.endpoints.data_rings import RingKeeper
+from sealcar_server.endpoints.data_turns import Phase, ViolationError, cancelled, short
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sealcar_server.access.peers import Peer
+    from sealcar_server.access.sessions import Session
+    from sealcar_server.endpoints.data_door import Door
+    from sealcar_server.endpoints.data_operations import Operation
+
+_log: Final = structlog.get_logger("sealcar.data")
+PROTOCOL: Final = 1
+_ATTEST_WITHIN: Final = 10.0
+_MAX_RELEASE: Final = 100
+
+
+class Keeper(Protocol):
+    """Whoever watches connections for packets."""
+
+    def closing(self, connection: Connection, /) -> None:
+        """Stop watching: nothing is to be read any more."""
+
+    def closed(self, connection: Connection, /) -> None:
+        """Forget it: everything is freed."""
+
+
+class Connection:
+    """See the module. `handlers` take the requests that may come when it is idle.
+
+    Args:
+        sock: accepted; owned from now on.
+        peer: who connected; owned from now on.
+        door: what is shared.
+        keeper: told of the end.
+    """
+
+    def __init__(self, sock: sockets.socket, peer: Peer, door: Door, keeper: Keeper) -> None:
+        self._sock = sock
+        self._keeper = keeper
+        self._sender: Sender | None = None
+        self._peer_is_ours = True
+        self.peer = peer
+        self.door = door
+        self.session: Session | None = None
+        self.phase = Phase.NEW
+        self.since = time.monotonic()
+        self.rings = RingKeeper(self)
+        self.operation: Operation | None = None
+        self.cancelled = False
+        self.holds_transaction = False
+        self.handlers: Mapping[str, Callable[[pb.ClientPacket], None]] = {}
+
+    def readable(self) -> None:
+        """Take one packet; every failure ends in a typed error, and at worst in a close."""
+        if self.phase in (Phase.CLOSING, Phase.CLOSED):
+            return
+        try:
+            data, sender = receive(self._sock)
+            if not data:
+                self.close(None)
+                return
+            self._check_sender(sender)
+            self.since = time.monotonic()
+            self._dispatch(data)
+        except BlockingIOError:
+            return
+        except ViolationError as violation:
+            self.close(violation.error)
+        except (InvalidRequestError, DeniedError) as error:
+            self.close(error)
+        except OSError:
+            self.close(None)
+
+    def send(self, packet: pb.DaemonPacket, descriptor: int | None = None) -> None:
+        """Send one packet without ever waiting. From any thread.
+
+        Raises:
+            UnavailableError: the client is gone, or hasn't received what was sent before.
+        """
+        data = packet.SerializeToString()
+        flags = sockets.MSG_DONTWAIT | sockets.MSG_NOSIGNAL
+        try:
+            if descriptor is None:
+                self._sock.send(data, flags)
+            else:
+                send_with_descriptor(self._sock, data, descriptor, flags)
+        except OSError as error:
+            raise UnavailableError("the client is gone, or doesn't receive") from error
+
+    def answer(self, packet: pb.DaemonPacket) -> None:
+        """End a request with its answer."""
+        if self.phase in (Phase.CLOSING, Phase.CLOSED):
+            self.settle()
+            return
+        self.phase = Phase.IDLE
+        self.since = time.monotonic()
+        try:
+            self.send(packet)
+        except UnavailableError as error:
+            self.close(error)
+
+    def refuse(self, error: SealcarError) -> None:
+        """End a request with an error."""
+        self.answer(short(error))
+
+    def ask(self, work: Callable[[], pb.DaemonPacket]) -> None:
+        """Do what may block elsewhere, and answer with what comes of it."""
+        self.phase = Phase.ASKED
+
+        def done(packet: pb.DaemonPacket | None, error: SealcarError | None) -> None:
+            if packet is not None:
+                self.answer(packet)
+            elif error is not None:
+                self.refuse(error)
+
+        self.door.chore(work, done)
+
+    def close(self, reason: SealcarError | None) -> None:
+        """Say why if there is a reason, free what is held, and close once nothing is under way."""
+        if self.phase in (Phase.CLOSING, Phase.CLOSED):
+            return
+        if reason is not None:
+            with contextlib.suppress(UnavailableError):
+                self.send(short(reason))
+        busy = self.phase is Phase.ASKED
+        self.phase = Phase.CLOSING
+        self._keeper.closing(self)
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(sockets.SHUT_RDWR)
+        operation = self.operation
+        if operation is not None:
+            operation.stop(reason or UnavailableError("the client is gone"))
+        elif not busy:
+            self.settle()
+
+    def settle(self) -> None:
+        """Free everything of a closing connection: no thread but this one uses it any more."""
+        if self.phase is not Phase.CLOSING or self.operation is not None:
+            return
+        self.phase = Phase.CLOSED
+        self.rings.close()
+        self._sock.close()
+        self._keeper.closed(self)
+        if self.session is not None:
+            self.door.unfollow(self.session, self.close)
+            self.door.services.sessions.leave(self)
+        elif self._peer_is_ours:
+            self.peer.close()
+
+    def check_patience(self, now: float) -> None:
+        """End what has waited too long. Called now and then."""
+        waited = now - self.since
+        limits = self.door.limits
+        if self.phase is Phase.NEW and waited > _ATTEST_WITHIN:
+            self.close(TimedOutError("attest has to come first, and soon"))
+        elif self.phase is Phase.MEMORY and waited > limits.wait:
+            self.rings.give_up()
+        elif self.phase is Phase.MAPPING and waited > limits.idle_timeout:
+            self.close(TimedOutError("the ring wasn't mapped in time"))
+        elif self.phase is Phase.MOVING and waited > limits.idle_timeout:
+            if self.operation is not None and self.operation.waits_for_client:
+                self.close(TimedOutError("the client left its transfer waiting for too long"))
+            else:
+                self.since = now
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor."""
+        return self._sock.fileno()
+
+    def _check_sender(self, sender: Sender) -> None:
+        if self._sender is None:
+            if self.peer.pid and sender.pid != self.peer.pid:
+                raise self._stranger()
+            self._sender = sender
+        elif sender != self._sender:
+            raise self._stranger()
+
+    def _stranger(self) -> ViolationError:
+        self.door.services.meter.denied("peer")
+        _log.warning("packet from another process", listener=self.peer.principal.listener)
+        return ViolationError(DeniedError("only the process that connected may send here"))
+
+    def _dispatch(self, data: bytes) -> None:
+        try:
+            packet = pb.ClientPacket.FromString(data)
+        except DecodeError:
+            raise InvalidRequestError("not a ClientPacket") from None
+        kind = packet.WhichOneof("packet") or ""
+        if self.phase is Phase.NEW:
+            self._attest(packet)
+        elif kind in self.handlers:
+            self._request(kind, packet)
+        elif kind == "ring_mapped":
+            self.rings.mapped()
+        elif kind == "free":
+            self.rings.take_back(packet.free.slots)
+        elif kind == "piece" and self.operation is not None:
+            self.operation.piece(packet.piece)
+        elif kind == "cancel":
+            self._cancel()
+        else:
+            raise ViolationError(WrongStateError(f"{kind or 'an unknown packet'} is out of turn"))
+
+    def _request(self, kind: str, packet: pb.ClientPacket) -> None:
+        if self.phase is not Phase.IDLE:
+            raise ViolationError(WrongStateError(f"{kind} came before the last request ended"))
+        if self.door.draining:
+            self.refuse(UnavailableError("the daemon is stopping", retry_after=1.0))
+            return
+        self.cancelled = False
+        try:
+            self.handlers[kind](packet)
+        except SealcarError as error:
+            self.refuse(error)
+
+    def _attest(self, packet: pb.ClientPacket) -> None:
+        if packet.WhichOneof("packet") != "attest":
+            raise ViolationError(WrongStateError("attest has to come first"))
+        hello = packet.attest
+        if len(hello.release.encode()) > _MAX_RELEASE:
+            raise InvalidRequestError(f"release may have at most {_MAX_RELEASE} bytes")
+        if hello.protocol < PROTOCOL:
+            raise ViolationError(
+                IncompatibleError(f"the client has to speak protocol {PROTOCOL}; update it")
+            )
+        services = self.door.services
+        self._peer_is_ours = False
+        try:
+            self.session = services.sessions.join(self.peer, self)
+        except SealcarError as error:
+            raise ViolationError(error) from error
+        self.door.follow(self.session, self.close)
+        attested = pb.Attested(
+            protocol=PROTOCOL,
+            release=services.release,
+            isolation=services.isolation,
+            session=self.peer.assurance,
+        )
+        self.answer(pb.DaemonPacket(attested=attested))
+
+    def _cancel(self) -> None:
+        # when it is idle again, the transfer's end came first
+        if self.operation is not None:
+            self.operation.stop(cancelled())
+        elif self.phase is Phase.ASKED:
+            self.cancelled = True

@@ -1,0 +1,154 @@
+"""What the connections of the data socket share: services, limits, and the way between threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
+
+from sealcar.errors import InternalError, SealcarError
+from sealcar_server.sealing.scratch import Scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from sealcar_server.access.sessions import Session, Sessions
+    from sealcar_server.service.payloads import Payloads
+    from sealcar_server.transfer.budget import Budget
+    from sealcar_server.transfer.engine import Engine
+    from sealcar_server.transfer.metering import Meter
+
+_log: Final = structlog.get_logger("sealcar.data")
+_Result = TypeVar("_Result")
+_WARM: Final = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How patient the data socket is, and with how many.
+
+    Attributes:
+        wait: seconds that a transfer waits for memory.
+        idle_timeout: seconds that a client may leave a transfer waiting.
+        warm_for: seconds after which opening a package may have to ask for its key again; until
+            then its payloads are opened on the socket's own thread.
+        connections: most at a time, and most of one uid.
+    """
+
+    wait: float = 30.0
+    idle_timeout: float = 60.0
+    warm_for: float = 30.0
+    connections: int = 1024
+    connections_of_one: int = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What the data socket calls."""
+
+    payloads: Payloads
+    sessions: Sessions
+    engine: Engine
+    budget: Budget
+    meter: Meter
+    release: str
+    isolation: str
+
+
+class Door:
+    """Carries work off the socket's thread, and results back onto it.
+
+    Args:
+        services: what is called.
+        limits: how patiently.
+        wake: makes the socket's thread look at what was posted.
+    """
+
+    def __init__(self, services: Services, limits: Limits, wake: Callable[[], None]) -> None:
+        self.services = services
+        self.limits = limits
+        self.scratch: Final = Scratch()
+        self.draining = False
+        self.started: Final = time.monotonic()
+        self.transfers = 0
+        self._wake = wake
+        self._posted: deque[Callable[[], None]] = deque()
+        # what may wait for a key service or a disk; short, but not short enough for the one thread
+        self._chores = ThreadPoolExecutor(max_workers=4, thread_name_prefix="data-chore")
+        self._of_thread = threading.local()
+        self._warm: dict[Hashable, float] = {}
+        self._of_session: dict[str, set[Callable[[None], None]]] = {}
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Run something on the socket's thread, from any thread."""
+        self._posted.append(call)
+        self._wake()
+
+    def run_posted(self) -> None:
+        """Run what was posted. On the socket's thread."""
+        while self._posted:
+            self._posted.popleft()()
+
+    def chore(
+        self,
+        work: Callable[[], _Result],
+        done: Callable[[_Result | None, SealcarError | None], None],
+    ) -> None:
+        """Do something that may block; `done` runs on the socket's thread with what came of it."""
+
+        def run() -> None:
+            result: _Result | None = None
+            failure: SealcarError | None = None
+            try:
+                result = work()
+            except SealcarError as error:
+                failure = error
+            except Exception:  # noqa: BLE001  (the client gets one typed error, the log the rest)
+                _log.exception("a request failed unexpectedly")
+                failure = InternalError("the request failed unexpectedly")
+            self.post(lambda: done(result, failure))
+
+        self._chores.submit(run)
+
+    def chore_scratch(self) -> Scratch:
+        """Return the private memory of the calling chore's thread."""
+        scratch: Scratch | None = getattr(self._of_thread, "scratch", None)
+        if scratch is None:
+            scratch = self._of_thread.scratch = Scratch()
+        return scratch
+
+    def follow(self, session: Session, close: Callable[[None], None]) -> None:
+        """Close a connection when its session ends."""
+        known = self._of_session.setdefault(session.id, set())
+        known.add(close)
+        if len(known) == 1:
+            session.on_end(lambda: self.post(lambda: self._end(session.id)))
+
+    def unfollow(self, session: Session, close: Callable[[None], None]) -> None:
+        """Forget a connection that closed by itself."""
+        self._of_session.get(session.id, set()).discard(close)
+
+    def _end(self, session: str) -> None:
+        for close in list(self._of_session.pop(session, ())):
+            close(None)
+
+    def is_warm(self, key: Hashable) -> bool:
+        """Tell whether opening this again can be done without waiting for anything."""
+        return time.monotonic() < self._warm.get(key, 0.0)
+
+    def warmed(self, key: Hashable) -> None:
+        """Note that this was opened just now."""
+        if len(self._warm) >= _WARM:
+            self._warm.clear()
+        self._warm[key] = time.monotonic() + self.limits.warm_for
+
+    def close(self) -> None:
+        """Wait for the chores, and run what they post."""
+        self._chores.shutdown(wait=True)
+        self.run_posted()
+        self.scratch.wipe()

@@ -1,0 +1,92 @@
+"""Packets of the data socket as they arrive: their bytes, and who the kernel says sent them."""
+
+from __future__ import annotations
+
+import os
+import socket as sockets
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sealcar.errors import DeniedError, InvalidRequestError
+from sealcar.transfer.descriptors import PACKET, close_all, passed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_UCRED: Final = struct.Struct("3i")
+# Linux 6.5; Python names neither
+_SO_PASSPIDFD: Final = 76
+_SCM_PIDFD: Final = 4
+_DESCRIPTORS: Final = 8
+_ANCILLARY: Final = (
+    sockets.CMSG_SPACE(_UCRED.size) + sockets.CMSG_SPACE(4) + sockets.CMSG_SPACE(4 * _DESCRIPTORS)
+)
+
+
+class Sender(NamedTuple):
+    """A process, as the kernel names the sender of a packet.
+
+    Attributes:
+        pid: 0 if it lives in another pid namespace.
+        uid, gid: its real ids.
+        handle: inode of its pidfd, unique since Linux 6.9; 0 where the kernel has none.
+    """
+
+    pid: int
+    uid: int
+    gid: int
+    handle: int
+
+
+def name_senders(listener: sockets.socket) -> None:
+    """Have the kernel name the sender of every packet on connections that are accepted here."""
+    listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_PASSCRED, 1)
+    try:
+        listener.setsockopt(sockets.SOL_SOCKET, _SO_PASSPIDFD, 1)
+    except OSError:
+        return  # before Linux 6.5: pid, uid and gid have to do
+
+
+def receive(sock: sockets.socket) -> tuple[bytes, Sender]:
+    """Return one packet and its sender; no bytes: the client has closed.
+
+    Raises:
+        InvalidRequestError: the packet is over the limit.
+        DeniedError: it brought descriptors, which are closed, or the kernel doesn't name a sender.
+        BlockingIOError: none has arrived.
+        OSError: as recvmsg does.
+    """
+    data, ancillary, flags, _ = sock.recvmsg(PACKET, _ANCILLARY, sockets.MSG_CMSG_CLOEXEC)
+    sender = _sender(ancillary)
+    descriptors = passed(ancillary)
+    close_all(descriptors)
+    if descriptors or flags & sockets.MSG_CTRUNC:
+        raise DeniedError("clients must not send descriptors")
+    if flags & sockets.MSG_TRUNC:
+        raise InvalidRequestError(f"a packet may have at most {PACKET} bytes")
+    if data and sender is None:
+        raise DeniedError("the kernel doesn't say who sent this packet")
+    return data, sender or Sender(0, 0, 0, 0)
+
+
+def _sender(ancillary: Sequence[tuple[int, int, bytes]]) -> Sender | None:
+    credentials: tuple[int, int, int] | None = None
+    handle = 0
+    for level, kind, payload in ancillary:
+        if level != sockets.SOL_SOCKET:
+            continue
+        if kind == sockets.SCM_CREDENTIALS and len(payload) >= _UCRED.size:
+            credentials = _UCRED.unpack_from(payload)
+        elif kind == _SCM_PIDFD:
+            handle = _inode(payload)
+    return Sender(*credentials, handle) if credentials else None
+
+
+def _inode(payload: bytes) -> int:
+    descriptor = int.from_bytes(payload[:4], "little", signed=True)
+    if descriptor < 0:
+        return -1  # the sender is gone: equal to no living one
+    try:
+        return os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)

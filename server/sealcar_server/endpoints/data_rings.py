@@ -1,0 +1,163 @@
+"""The rings of one connection: made when the budget allows, kept as long as the connection."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from sealcar.errors import ExhaustedError, SealcarError, UnavailableError, WrongStateError
+from sealcar.v1 import data_socket_pb2 as pb
+from sealcar_server.endpoints.data_turns import Phase, ViolationError
+from sealcar_server.sealing.layout import SEGMENT
+from sealcar_server.transfer.rings import SIZE, SLOTS, Ring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sealcar_server.endpoints.connection import Connection
+    from sealcar_server.transfer.budget import Lease, Ticket
+
+
+class Waiting(Protocol):
+    """What needs a ring before it can begin."""
+
+    @property
+    def client_writes(self) -> bool:
+        """Which of the two rings."""
+
+    def begin(self, ring: Ring) -> None:
+        """The ring is there, and the client has mapped it."""
+
+    def stop(self, reason: SealcarError) -> None:
+        """There will be none."""
+
+
+class RingKeeper:
+    """Runs on the socket's thread, but for `lent`, which workers add to.
+
+    Attributes:
+        lent: slots of the read ring that the client holds.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._rings: dict[bool, tuple[Ring, Lease]] = {}
+        self._ticket: Ticket | None = None
+        self._waiting: Waiting | None = None
+        self._unacknowledged = False
+        self.lent: set[int] = set()
+
+    @property
+    def count(self) -> int:
+        """Rings that are shared with the client."""
+        return len(self._rings)
+
+    def get(self, waiting: Waiting) -> None:
+        """Have a transfer begin as soon as its ring is there and mapped."""
+        kept = self._rings.get(waiting.client_writes)
+        if kept is not None:
+            waiting.begin(kept[0])
+            return
+        connection = self._connection
+        self._waiting = waiting
+        connection.phase = Phase.MEMORY
+        door = connection.door
+        owner = connection.peer.principal.uid
+        asked = time.monotonic()
+
+        def granted(lease: Lease) -> None:
+            door.services.meter.spent("memory", time.monotonic() - asked)
+            door.post(lambda: self._granted(lease, waiting))
+
+        self._ticket = door.services.budget.ask(owner, SIZE, granted)
+
+    def cancel(self) -> None:
+        """Wait no longer."""
+        self._waiting = None
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            ticket.cancel()
+
+    def give_up(self) -> None:
+        """Refuse the transfer that waits: there was no room in time."""
+        waiting = self._waiting
+        self.cancel()
+        if waiting is not None:
+            limit = self._connection.door.services.budget.limit
+            waiting.stop(
+                ExhaustedError(
+                    f"all {limit} bytes for transfers are in use; see transfer.memory_limit",
+                    retry_after=1.0,
+                )
+            )
+
+    def mapped(self) -> None:
+        """Take the client's word that it has mapped the ring announced last.
+
+        Raises:
+            ViolationError: none was announced.
+        """
+        if not self._unacknowledged:
+            raise ViolationError(WrongStateError("no ring was announced"))
+        self._unacknowledged = False
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.begin(self._rings[waiting.client_writes][0])
+
+    def take_back(self, slots: Iterable[int]) -> None:
+        """Take slots of the read ring back from the client.
+
+        Raises:
+            ViolationError: a slot was not lent.
+        """
+        operation = self._connection.operation
+        for slot in slots:
+            if slot not in self.lent:
+                raise ViolationError(WrongStateError(f"slot {slot} was not lent"))
+            self.lent.discard(slot)
+            if operation is not None:
+                operation.refill(slot)
+
+    def close(self) -> None:
+        """Unmap the rings and give their memory back."""
+        self.cancel()
+        for ring, lease in self._rings.values():
+            ring.close()
+            lease.close()
+        self._rings.clear()
+
+    def _granted(self, lease: Lease, waiting: Waiting) -> None:
+        if self._waiting is not waiting:
+            lease.close()
+            return
+        self._ticket = None
+        try:
+            ring = Ring(client_writes=waiting.client_writes)
+        except ExhaustedError as error:
+            lease.close()
+            self._waiting = None
+            waiting.stop(error)
+            return
+        self._rings[ring.client_writes] = (ring, lease)
+        try:
+            self._hand_over(ring)
+        except UnavailableError as error:
+            self._waiting = None
+            self._connection.close(error)
+
+    def _hand_over(self, ring: Ring) -> None:
+        announced = pb.Ring(slots=SLOTS, slot_size=SEGMENT)
+        packet = (
+            pb.DaemonPacket(write_ring=announced)
+            if ring.client_writes
+            else pb.DaemonPacket(ring=announced)
+        )
+        descriptor = ring.take_descriptor()
+        try:
+            self._connection.send(packet, descriptor)
+        finally:
+            os.close(descriptor)
+        self._unacknowledged = True
+        self._connection.phase = Phase.MAPPING
+        self._connection.since = time.monotonic()

@@ -1,0 +1,213 @@
+"""The data socket: one thread for all its connections, over any number of listeners.
+
+The thread never waits for a disk, a key service or a client: that happens on chores' threads and
+in the workers, whose results come back by `Door.post`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from sealcar.errors import DeniedError, ExhaustedError, InternalError, UnavailableError
+from sealcar.v1 import data_socket_pb2 as pb
+from sealcar_server.access.peers import peer_of
+from sealcar_server.endpoints.connection import Connection
+from sealcar_server.endpoints.data_door import Door, Limits, Services
+from sealcar_server.endpoints.data_packets import name_senders
+from sealcar_server.endpoints.data_requests import Requests
+from sealcar_server.endpoints.data_turns import Phase
+
+if TYPE_CHECKING:
+    import socket as sockets
+    from collections.abc import Mapping
+
+_log: Final = structlog.get_logger("sealcar.data")
+_BACKLOG: Final = 128
+_TICK: Final = 0.5
+_PAUSE: Final = 0.05
+
+
+class DataSocket:
+    """Serves the data sockets of all listeners.
+
+    Args:
+        listeners: bound SOCK_SEQPACKET sockets by listener name; owned from now on.
+        services: what requests are passed to.
+        limits: patience and numbers.
+    """
+
+    def __init__(
+        self, listeners: Mapping[str, sockets.socket], services: Services, limits: Limits
+    ) -> None:
+        self._listeners = listeners
+        self._services = services
+        self._limits = limits
+        self._selector = selectors.DefaultSelector()
+        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._door = Door(services, limits, self._wake)
+        self._connections: set[Connection] = set()
+        self._of_uid: Counter[int] = Counter()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="data-socket", daemon=True)
+
+    def start(self) -> None:
+        """Listen, and serve until `close`."""
+        self._selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
+        for name, listener in self._listeners.items():
+            listener.settimeout(0)
+            name_senders(listener)
+            listener.listen(_BACKLOG)
+            self._selector.register(
+                listener,
+                selectors.EVENT_READ,
+                lambda name=name, listener=listener: self._accept(name, listener),
+            )
+        self._thread.start()
+
+    def rings(self) -> int:
+        """Return how many rings are shared with clients now."""
+        return sum(connection.rings.count for connection in list(self._connections))
+
+    def memory(self) -> int:
+        """Return the bytes of all rings."""
+        return self._services.budget.used
+
+    def drain(self, timeout: float) -> bool:
+        """Take no new request, and wait for the transfers under way; False: some are left."""
+        self._door.draining = True
+        deadline = time.monotonic() + timeout
+        while self._busy():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_PAUSE)
+        return True
+
+    def close(self) -> None:
+        """Stop serving and close everything, listeners too."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self._wake()
+        if self._thread.ident is None:
+            self._door.close()
+        else:
+            self._thread.join()
+        for listener in self._listeners.values():
+            listener.close()
+        self._selector.close()
+        os.close(self._wakeup)
+
+    def closing(self, connection: Connection) -> None:
+        """Stop watching a connection."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(connection.fileno())
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+        self._of_uid[connection.peer.principal.uid] -= 1
+
+    def _busy(self) -> bool:
+        resting = (Phase.IDLE, Phase.NEW)
+        return any(one.phase not in resting for one in list(self._connections))
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):
+            os.eventfd_write(self._wakeup, 1)
+
+    def _woken(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wakeup)
+
+    def _run(self) -> None:
+        ticked = time.monotonic()
+        while not self._stopping:
+            for key, _ in self._selector.select(_TICK):
+                self._serve(key.data)
+            self._door.run_posted()
+            now = time.monotonic()
+            if now - ticked >= _TICK:
+                ticked = now
+                self._tick(now)
+        self._shut()
+
+    def _serve(self, call: object) -> None:
+        connection = call if isinstance(call, Connection) else None
+        try:
+            if connection is not None:
+                connection.readable()
+            elif callable(call):
+                call()
+        except Exception:  # noqa: BLE001  (the thread serves all: a defect costs one connection)
+            _log.exception("a packet wasn't handled")
+            if connection is not None:
+                connection.close(InternalError("the daemon failed on this packet"))
+
+    def _accept(self, name: str, listener: sockets.socket) -> None:
+        try:
+            sock, _ = listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # no descriptors left: the thread must not spin on a connection that it can't take
+            _log.error("a connection can't be accepted", reason=error.strerror)
+            time.sleep(_PAUSE)
+            return
+        sock.settimeout(0)
+        try:
+            peer = peer_of(sock, name)
+        except DeniedError:
+            sock.close()
+            return
+        connection = Connection(sock, peer, self._door, self)
+        connection.handlers = Requests(connection, self._state).handlers()
+        self._connections.add(connection)
+        self._of_uid[peer.principal.uid] += 1
+        self._selector.register(sock, selectors.EVENT_READ, connection)
+        limits = self._limits
+        if (
+            len(self._connections) > limits.connections
+            or self._of_uid[peer.principal.uid] > limits.connections_of_one
+        ):
+            connection.close(ExhaustedError("too many connections are open", retry_after=1.0))
+
+    def _tick(self, now: float) -> None:
+        for connection in list(self._connections):
+            connection.check_patience(now)
+        if self._services.budget.contended:
+            self._reclaim(now)
+
+    def _reclaim(self, now: float) -> None:
+        """Close connections that hold a ring without using it while others wait for memory."""
+        for connection in list(self._connections):
+            idle = connection.phase is Phase.IDLE and now - connection.since > _TICK
+            if idle and connection.rings.count and not connection.holds_transaction:
+                connection.close(None)
+
+    def _state(self) -> pb.StateResponse:
+        door = self._door
+        return pb.StateResponse(
+            serving=not door.draining,
+            sessions=self._services.sessions.count(),
+            transfers=door.transfers,
+            memory=self._services.budget.used,
+            memory_limit=self._services.budget.limit,
+            uptime_seconds=int(time.monotonic() - door.started),
+        )
+
+    def _shut(self) -> None:
+        for connection in list(self._connections):
+            connection.close(UnavailableError("the daemon is stopping", retry_after=1.0))
+        deadline = time.monotonic() + _TICK * 10
+        while self._connections and time.monotonic() < deadline:
+            self._door.run_posted()
+            time.sleep(_PAUSE / 10)
+        self._door.close()

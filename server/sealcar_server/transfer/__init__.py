@@ -1,0 +1,1 @@
+"""Moves bytes between sealed files and clients' rings. Decides nothing about who may."""

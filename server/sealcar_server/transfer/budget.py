@@ -1,0 +1,111 @@
+"""Memory of all rings together never passes a limit; who doesn't fit waits in order."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+
+class Lease:
+    """A part of the budget, held until `close`."""
+
+    def __init__(self, budget: Budget, owner: Hashable, size: int) -> None:
+        self._budget = budget
+        self.owner = owner
+        self.size = size
+
+    def close(self) -> None:
+        """Give it back. Repeating it is fine."""
+        size, self.size = self.size, 0
+        self._budget.give_back(self.owner, size)
+
+
+class Ticket:
+    """A place in the queue."""
+
+    def __init__(
+        self, budget: Budget, owner: Hashable, size: int, granted: Callable[[Lease], None]
+    ) -> None:
+        self._budget = budget
+        self.owner = owner
+        self.size = size
+        self.granted = granted
+
+    def cancel(self) -> bool:
+        """Leave the queue; False: it was granted before."""
+        return self._budget.leave(self)
+
+
+class Budget:
+    """Thread-safe. One owner gets at most three quarters, so that nobody starves the others.
+
+    Args:
+        limit: bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._share = limit - limit // 4
+        self._lock = threading.Lock()
+        self._waiting: deque[Ticket] = deque()
+        self._held: Counter[Hashable] = Counter()
+        self._used = 0
+
+    @property
+    def used(self) -> int:
+        """Bytes that are leased now."""
+        return self._used
+
+    @property
+    def contended(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._waiting)
+
+    def ask(self, owner: Hashable, size: int, granted: Callable[[Lease], None]) -> Ticket:
+        """Queue for `size` bytes; `granted` is called once, on whichever thread makes room."""
+        ticket = Ticket(self, owner, size, granted)
+        with self._lock:
+            self._waiting.append(ticket)
+        self._grant()
+        return ticket
+
+    def leave(self, ticket: Ticket) -> bool:
+        """Take a ticket out of the queue; False: it isn't there any more."""
+        with self._lock:
+            if ticket not in self._waiting:
+                return False
+            self._waiting.remove(ticket)
+        self._grant()
+        return True
+
+    def give_back(self, owner: Hashable, size: int) -> None:
+        """Return a lease's bytes."""
+        with self._lock:
+            self._used -= size
+            self._held[owner] -= size
+            if self._held[owner] <= 0:
+                del self._held[owner]
+        self._grant()
+
+    def _grant(self) -> None:
+        for ticket in self._next():
+            ticket.granted(Lease(self, ticket.owner, ticket.size))
+
+    def _next(self) -> list[Ticket]:
+        """Take what fits off the queue, in order; who has his share doesn't hold others up."""
+        chosen: list[Ticket] = []
+        with self._lock:
+            for ticket in list(self._waiting):
+                if self._held[ticket.owner] + ticket.size > self._share:
+                    continue
+                if self._used + ticket.size > self.limit:
+                    break
+                self._waiting.remove(ticket)
+                self._used += ticket.size
+                self._held[ticket.owner] += ticket.size
+                chosen.append(ticket)
+        return chosen

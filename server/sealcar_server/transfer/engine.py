@@ -1,0 +1,76 @@
+"""The cipher workers: one a core, fed with tokens from one queue.
+
+A token is one slot's worth of one transfer. The queue is first in, first out, so transfers take
+turns without any accounting, and a client that is slow holds no worker: its tokens come when it
+frees its slots.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from queue import SimpleQueue
+from typing import Final, NamedTuple, Protocol
+
+from sealcar_server.sealing.scratch import Scratch
+
+# The workers come back for the interpreter lock several times a segment. At the default of 5 ms
+# one busy Python thread would make each of those a wait of 5 ms.
+_SWITCH_INTERVAL: Final = 0.0005
+
+
+class Token(NamedTuple):
+    """One slot's worth of work. Beyond the slot only writes say anything."""
+
+    slot: int
+    segment: int = 0
+    size: int = 0
+    last: bool = False
+
+
+class Job(Protocol):
+    """What tokens belong to."""
+
+    def work(self, token: Token, scratch: Scratch) -> None:
+        """Do one token's worth, on a worker's thread. Never raises."""
+
+
+class Engine:
+    """A fixed pool of workers.
+
+    Args:
+        workers: how many; None: one for each core that this process may use.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._queue: SimpleQueue[tuple[Job, Token] | None] = SimpleQueue()
+        count = workers or len(os.sched_getaffinity(0))
+        self._threads = [
+            threading.Thread(target=self._run, name=f"cipher-{number}", daemon=True)
+            for number in range(count)
+        ]
+
+    def start(self) -> None:
+        """Start the workers."""
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, job: Job, token: Token) -> None:
+        """Queue one token."""
+        self._queue.put((job, token))
+
+    def close(self) -> None:
+        """Let the workers finish what is queued, and wait for them."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        scratch = Scratch()
+        while (work := self._queue.get()) is not None:
+            job, token = work
+            job.work(token, scratch)
+        scratch.wipe()

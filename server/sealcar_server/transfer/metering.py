@@ -1,0 +1,18 @@
+"""What those who move bytes tell whoever measures it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Meter(Protocol):
+    """Takes measurements; must be fast and safe to call from any thread."""
+
+    def moved(self, direction: str, delivery: str, count: int, /) -> None:
+        """Count plaintext bytes; direction "read" or "write", delivery "ring" or "packet"."""
+
+    def spent(self, phase: str, seconds: float, /) -> None:
+        """Take the time of a phase: "read", "write", "memory" (waiting for it), "publish"…."""
+
+    def denied(self, rule: str, /) -> None:
+        """Count a refusal: "peer" for a packet from a process that isn't the one that attested."""
