@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
+from support.daemon import Daemon
 
-# a test may import onnxruntime before sealcar.ort, which would say that its switch comes too late
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,3 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("root"):
             item.add_marker(skip)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """Give a daemon that serves, with isolation none; it must end well."""
+    with Daemon(tmp_path) as daemon:
+        yield daemon

@@ -1,0 +1,220 @@
+"""The composition root: builds the daemon from its settings, starts it, drains it.
+
+What was started last is stopped first. Sockets come last: when a client can connect, all is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket as sockets
+import time
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from sealcar.errors import ConfigurationError, StorageError
+from sealcar_server import hardening, metrics
+from sealcar_server.access.policy import Policy
+from sealcar_server.access.sessions import Sessions
+from sealcar_server.endpoints import listening
+from sealcar_server.endpoints.grpc_guard import Guard
+from sealcar_server.endpoints.grpc_keys import KeysServicer
+from sealcar_server.endpoints.grpc_packages import PackagesServicer
+from sealcar_server.endpoints.grpc_payloads import PayloadsServicer
+from sealcar_server.endpoints.grpc_server import GrpcServer, admin_server, public_server
+from sealcar_server.endpoints.grpc_streams import Streams
+from sealcar_server.endpoints.relay import INNER, NAME_BYTES, Relay
+from sealcar_server.keys.file import FileProvider
+from sealcar_server.keys.ring import KeyRing
+from sealcar_server.service.assembly import Limits, Service
+from sealcar_server.store.local import LocalStore
+from sealcar_server.transfer.budget import Budget
+from sealcar_server.transfer.engine import Engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.settings import Settings
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
+_GRACE: Final = 1.0  # seconds for short calls, at the end
+_DRAIN_STEP: Final = 0.05
+_log: Final = structlog.get_logger("sealcar")
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then let what is under way finish.
+
+    Raises:
+        SealcarError: it can't start.
+    """
+    # before any thread starts: then only this one takes them, by waiting for them
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    with contextlib.ExitStack() as stack:
+        daemon = _Daemon(settings, stack)
+        daemon.start()
+        while signal.sigtimedwait(_SIGNALS, _HOUSEKEEPING) is None:
+            daemon.service.payloads.expire()
+        daemon.drain()
+    _log.info("stopped")
+
+
+class _Daemon:
+    """All parts, each put on the stack that will stop it."""
+
+    def __init__(self, settings: Settings, stack: contextlib.ExitStack) -> None:
+        self._settings = settings
+        self._stack = stack
+        hardening.allow_many_files()
+        self._state = _own_folder(settings.daemon.state_dir)
+        _refuse_what_others_can_write(settings)
+        self._meter = metrics.Metrics()
+        policy = _policy(settings, self._meter)
+        stack.enter_context(listening.sole_server(self._state))
+        keyring = _keyring(settings)
+        stack.callback(keyring.close)
+        store = stack.enter_context(LocalStore.open(settings.store.path))
+        self.service = Service.over(
+            store,
+            keyring,
+            policy,
+            state=self._state,
+            limits=Limits(transaction_ttl=settings.transfer.transaction_ttl),
+            meter=self._meter,
+        )
+        stack.callback(self.service.close)
+
+    def start(self) -> None:
+        """Start everything, sockets last."""
+        settings, stack, meter = self._settings, self._stack, self._meter
+        meter.started(version("sealcar"), settings.daemon.isolation, settings.transfer.memory_limit)
+        own_uid = os.geteuid() if settings.daemon.isolation == "uid" else None
+        self._sessions = Sessions(own_uid=own_uid, on_denied=meter.denied, on_count=meter.sessions)
+        stack.callback(self._sessions.close)
+        self._budget = Budget(settings.transfer.memory_limit)
+        engine = Engine(settings.daemon.workers or None)
+        engine.start()
+        stack.callback(engine.close)
+        threads = settings.daemon.grpc_threads
+        self._streams = Streams(max(1, threads - 2), settings.transfer.idle_timeout)
+        stack.callback(self._streams.close)
+        self._start_metrics()
+        self._start_admin()
+        self._start_grpc(threads)
+        self._announce()
+
+    def drain(self) -> None:
+        """Take no new transfers; give those under way the time that the settings allow."""
+        timeout = self._settings.daemon.drain_timeout
+        _log.info("draining", timeout_seconds=timeout)
+        self._meter.draining()
+        self._grpc.drain()
+        self._streams.refuse()
+        deadline = time.monotonic() + timeout
+        while self._streams.count() and time.monotonic() < deadline:
+            # a second signal means: at once
+            if signal.sigtimedwait(_SIGNALS, _DRAIN_STEP) is not None:
+                break
+
+    def _start_metrics(self) -> None:
+        address = self._settings.metrics.address
+        if address is not None:
+            port = self._stack.enter_context(metrics.serve(self._meter, address))
+            _log.info("metrics served", host=address.host, port=port)
+
+    def _start_admin(self) -> None:
+        folder = _own_folder(self._settings.admin.dir)
+        path = listening.socket_path(folder, listening.ADMIN)
+        self._stack.enter_context(listening.sole_server(folder))
+        # the socket's mode admits nobody else than the daemon's user and root
+        guard = Guard(lambda _peer: os.geteuid(), self._streams, self._meter)
+        server = admin_server(path, guard, KeysServicer(self.service.keys))
+        self._serve(server)
+        self._stack.callback(path.unlink, missing_ok=True)
+
+    def _start_grpc(self, threads: int) -> None:
+        folder = _own_folder(self._state / "inner")
+        listening.socket_path(folder, "x" * NAME_BYTES)
+        relay = Relay(folder, self._sessions)
+
+        def caller(peer: str) -> Principal:
+            return relay.session(peer).principal
+
+        guard = Guard(lambda peer: caller(peer).uid, self._streams, self._meter)
+        self._grpc = public_server(
+            folder / INNER,
+            guard,
+            threads,
+            PackagesServicer(self.service.packages, caller),
+            PayloadsServicer(self.service.payloads, caller, self._meter),
+        )
+        # stopped after the server, whose last answers it carries
+        self._stack.callback(relay.stop)
+        self._serve(self._grpc)
+        relay.start(self._listeners(listening.GRPC, sockets.SOCK_STREAM))
+
+    def _serve(self, server: GrpcServer) -> None:
+        server.start()
+        self._stack.callback(server.stop, _GRACE)
+
+    def _listeners(self, name: str, kind: sockets.SocketKind) -> dict[str, sockets.socket]:
+        made = {}
+        for listener, settings in self._settings.listen.items():
+            path = listening.socket_path(settings.dir, name)
+            made[listener] = listening.listen(path, kind, settings.mode, settings.group)
+            self._stack.callback(path.unlink, missing_ok=True)
+        return made
+
+    def _announce(self) -> None:
+        settings = self._settings
+        if settings.daemon.isolation == "none":
+            _log.warning(
+                'isolation is "none": clients may run as the daemon\'s own user, and can then read '
+                "what it reads; run it as a user of its own for production",
+                uid=os.geteuid(),
+            )
+        _log.info(
+            "serving",
+            listeners={name: str(one.dir) for name, one in settings.listen.items()},
+            release=version("sealcar"),
+            isolation=settings.daemon.isolation,
+        )
+
+
+def _own_folder(path: Path) -> Path:
+    """Return a directory for the daemon alone; it is made if it is missing."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        hardening.require_private(path, "directory")
+        path.chmod(0o700)
+    except OSError as error:
+        raise StorageError(f"{path}: can't be used: {error.strerror}") from error
+    return path
+
+
+def _refuse_what_others_can_write(settings: Settings) -> None:
+    for alias, key in settings.keys.items():
+        hardening.require_private(key.uri, f"[keys.{alias}] uri")
+    hardening.require_private(settings.policy.file, "[policy] file")
+    hardening.require_private(settings.store.path, "[store] path")
+
+
+def _policy(settings: Settings, meter: metrics.Metrics) -> Policy:
+    policy = Policy.load(settings.policy.file, on_denied=meter.denied)
+    uid = os.geteuid()
+    if settings.daemon.isolation == "uid" and policy.names_uid(uid):
+        raise ConfigurationError(
+            f"{settings.policy.file}: a grant names uid {uid}, the daemon's own, who is never let "
+            'in with daemon.isolation = "uid"; run the daemon as another user, or set "none"'
+        )
+    return policy
+
+
+def _keyring(settings: Settings) -> KeyRing:
+    providers = {alias: FileProvider(key.uri) for alias, key in settings.keys.items()}
+    return KeyRing(providers, lifetime=settings.daemon.key_lifetime)

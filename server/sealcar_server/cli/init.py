@@ -1,0 +1,130 @@
+"""`sealcar init`: everything that a first daemon needs, in one directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import click
+
+from sealcar.errors import AlreadyExistsError, StorageError
+from sealcar_server.cli.places import CONFIG, home
+from sealcar_server.endpoints.listening import ADMIN, DATA, socket_path
+from sealcar_server.endpoints.relay import NAME_BYTES
+from sealcar_server.keys.file import FileProvider
+from sealcar_server.keys.ring import KeyRing
+from sealcar_server.service.store_key import create_store
+
+_POLICY: Final = "policy.toml"
+_KEK: Final = "kek"
+_FOLDERS: Final = ("state", "run", "run/default", "run/admin")
+_SETTINGS: Final = """\
+# Settings of the sealcar daemon. Relative paths are of this file's directory.
+# Every setting is also SEALCARD_SECTION_KEY in the environment and --set section.key=value.
+
+[daemon]
+# What keeps clients apart from the daemon. "none": they may run as the daemon's own user, and can
+# then do what it can. Production: run the daemon as a user of its own and write "uid".
+isolation = "none"
+state_dir = "state"
+
+[listen.default]
+dir = "run/default"
+mode = "0600"
+
+[admin]
+dir = "run/admin"
+
+[metrics]
+# for example "127.0.0.1:9464"
+address = "off"
+
+[store]
+path = "store"
+
+[keys.default]
+# Whoever has this file can open every package of the store; whoever loses it can open none.
+uri = "file:kek"
+
+[policy]
+file = "policy.toml"
+"""
+_GRANTS: Final = """\
+# Who may do what. What no grant allows is refused.
+# rights: list, read, write, import, verify. "read" implies "list".
+
+[[grant]]
+uid = {uid}
+packages = ["*"]
+rights = ["list", "read", "write", "import", "verify"]
+"""
+_SAID: Final = """\
+Made {folder}:
+  sealcar.toml   settings
+  policy.toml    who may do what: you ({uid}) may do everything
+  kek            the key-encryption key, mode 0600: keep a copy in a safe place
+  store/         sealed packages
+  state/, run/   the daemon's memory; its sockets
+
+isolation = "none": the daemon will run as you, so your other programs aren't kept out of it. That
+is fine for a first try. For production run it as a user of its own and set isolation = "uid".
+
+Next:
+  sealcar serve --config {config}
+  export SEALCAR_SOCKET={socket}"""
+
+
+@click.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+def init(directory: Path | None) -> None:
+    """Make a first daemon's settings, key, policy, store and sockets' directories in DIRECTORY.
+
+    Without DIRECTORY: $XDG_DATA_HOME/sealcar, or ~/.local/share/sealcar. There `sealcar serve`
+    finds it without being told. Nothing that exists is ever overwritten.
+
+    The settings say isolation = "none", because you and the daemon are one user here: good for a
+    first try on one machine, not for production.
+    """
+    folder = (directory or home()).absolute()
+    create(folder)
+    config, socket = folder / CONFIG, folder / "run" / "default"
+    click.echo(_SAID.format(folder=folder, uid=os.getuid(), config=config, socket=socket))
+
+
+def create(folder: Path) -> None:
+    """Make everything, the settings last: where they are, the rest is.
+
+    Raises:
+        AlreadyExistsError: some of it is there already.
+        ConfigurationError: the path is too long for sockets.
+        StorageError: it can't be written.
+    """
+    for inner, name in (("run/default", DATA), ("run/admin", ADMIN), ("state/inner", "")):
+        socket_path(folder / inner, name or "x" * NAME_BYTES)
+    for name in (CONFIG, _POLICY, _KEK, "store", *_FOLDERS):
+        if os.path.lexists(folder / name):
+            raise AlreadyExistsError(f"{folder / name} exists; nothing was changed")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in _FOLDERS:
+            (folder / name).mkdir(mode=0o700)
+        _write(folder / _POLICY, _GRANTS.format(uid=os.getuid()))
+        _found_store(folder)
+        _write(folder / CONFIG, _SETTINGS)
+    except OSError as error:
+        raise StorageError(f"{error.filename}: {error.strerror}") from error
+
+
+def _found_store(folder: Path) -> None:
+    ring = KeyRing({"default": FileProvider.create(folder / _KEK)}, lifetime=0)
+    try:
+        create_store(folder / "store", ring, "default").close()
+    finally:
+        ring.close()
+
+
+def _write(path: Path, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123  (a descriptor)
+        file.write(text)

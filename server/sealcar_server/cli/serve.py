@@ -1,0 +1,46 @@
+"""`sealcar serve`: the daemon, in the foreground."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from sealcar_server import hardening, logs, settings_reading
+from sealcar_server.cli.places import config as default_config
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="SEALCARD_CONFIG",
+    show_envvar=True,
+    help="Settings file. Default: /etc/sealcar/sealcar.toml if there is one, else what"
+    " `sealcar init` makes.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Any one setting, such as transfer.memory_limit=1GiB or listen.default.mode=0660.",
+)
+@click.option("--metrics", metavar="HOST:PORT", help="Where /metrics is served: metrics.address.")
+@click.option("--log-level", help="debug, info, warning or error: log.level.")
+@click.option("--log-format", help="auto, json or console: log.format.")
+def serve(config: Path | None, settings: tuple[str, ...], **common: str | None) -> None:
+    """Run the daemon until SIGTERM or SIGINT; it then finishes what is under way and exits 0.
+
+    Settings come from the file, over it from SEALCARD_SECTION_KEY in the environment, over that
+    from the command line. It logs to standard error: JSON, or coloured text on a terminal.
+    """
+    hardening.harden()
+    names = {"metrics": "metrics.address", "log_level": "log.level", "log_format": "log.format"}
+    flags = [f"{names[key]}={value}" for key, value in common.items() if value is not None]
+    read = settings_reading.read(config or default_config(), os.environ, (*settings, *flags))
+    logs.configure(read.log)
+    from sealcar_server import app  # noqa: PLC0415  (loads grpc, which must come after hardening)
+
+    app.run(read)

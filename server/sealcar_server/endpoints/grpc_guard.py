@@ -1,0 +1,123 @@
+"""What stands before every gRPC method: who calls, how many at once, errors, figures.
+
+Servicers behind it only translate; an error that they raise reaches the caller as its own status.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import grpc
+import structlog
+
+from sealcar.errors import InternalError, SealcarError
+from sealcar_server.endpoints.grpc_errors import code_of, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sealcar_server.endpoints.grpc_streams import Streams
+
+_HEALTH: Final = "/grpc.health.v1.Health/"  # says nothing that only some may know
+_log: Final = structlog.get_logger("sealcar.grpc")
+
+
+class Observer(Protocol):
+    """Takes the figures."""
+
+    def called(self, method: str, code: str, seconds: float) -> None:
+        """Count a call that ended."""
+
+
+class Guard(grpc.ServerInterceptor):
+    """Wraps every method but those of health.
+
+    Args:
+        uid_of: gives the uid behind `context.peer()`, or raises; so no method runs for nobody.
+        streams: limits of streaming calls.
+        observer: told of each call's end.
+    """
+
+    def __init__(self, uid_of: Callable[[str], int], streams: Streams, observer: Observer) -> None:
+        self._uid_of = uid_of
+        self._streams = streams
+        self._observer = observer
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Return the method wrapped."""
+        handler = continuation(handler_call_details)
+        if handler is None or handler_call_details.method.startswith(_HEALTH):
+            return handler
+        name = handler_call_details.method.strip("/").rpartition(".")[2].replace("/", ".")
+        coders = (handler.request_deserializer, handler.response_serializer)
+        if handler.unary_unary:
+            return grpc.unary_unary_rpc_method_handler(
+                self._unary(name, handler.unary_unary), *coders
+            )
+        if handler.unary_stream:
+            behaviour = self._stream(name, handler.unary_stream, streamed_request=False)
+            return grpc.unary_stream_rpc_method_handler(behaviour, *coders)
+        if handler.stream_unary:
+            behaviour = self._gathering(name, handler.stream_unary)
+            return grpc.stream_unary_rpc_method_handler(behaviour, *coders)
+        behaviour = self._stream(
+            name, cast("Callable[..., Any]", handler.stream_stream), streamed_request=True
+        )
+        return grpc.stream_stream_rpc_method_handler(behaviour, *coders)
+
+    def _unary(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401  (any message)
+            with self._answering(name, context):
+                self._uid_of(context.peer())
+                return method(request, context)
+
+        return call
+
+    def _gathering(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:  # noqa: ANN401  (any message)
+            with self._answering(name, context):
+                uid = self._uid_of(context.peer())
+                with self._streams.one(context, uid) as waiting:
+                    return method(waiting.on_client(requests), context)
+
+        return call
+
+    def _stream(
+        self, name: str, method: Callable[..., Any], *, streamed_request: bool
+    ) -> Callable[..., Iterator[Any]]:
+        def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: ANN401  (any message)
+            with self._answering(name, context):
+                uid = self._uid_of(context.peer())
+                with self._streams.one(context, uid) as waiting:
+                    source = waiting.on_client(request) if streamed_request else request
+                    yield from waiting.to_client(method(source, context))
+
+        return call
+
+    @contextmanager
+    def _answering(self, method: str, context: grpc.ServicerContext) -> Iterator[None]:
+        started = time.monotonic()
+        code = grpc.StatusCode.OK
+        try:
+            yield
+        except SealcarError as error:
+            code = code_of(error)
+            _log.info("call refused", method=method, code=code.name, error=str(error))
+            context.abort_with_status(status_of(error))
+        except (grpc.RpcError, GeneratorExit):
+            code = grpc.StatusCode.CANCELLED  # by the client, or for being idle
+            raise
+        except Exception:  # noqa: BLE001  (whatever it is, the caller gets a typed error)
+            code = grpc.StatusCode.INTERNAL
+            _log.exception("call failed", method=method)
+            context.abort_with_status(
+                status_of(InternalError("a defect; the daemon's log has more"))
+            )
+        finally:
+            self._observer.called(method, code.name, time.monotonic() - started)

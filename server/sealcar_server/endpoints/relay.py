@@ -1,0 +1,197 @@
+"""The public gRPC socket: a relay that lets servicers know who calls.
+
+gRPC tells a servicer nothing of a Unix peer but the name that the peer's socket is bound to. So
+the relay accepts each connection, asks the kernel who it is, binds its own outgoing socket to a
+fresh random name in a directory that only the daemon can enter, and connects to the inner gRPC
+socket there. `Relay.session` turns the name back into the session. Whoever reaches the inner
+socket in another way has no such name and is nobody; what metadata says is never looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+import socket as sockets
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import structlog
+
+from sealcar.errors import DeniedError, SealcarError
+from sealcar_server.access.peers import peer_of
+from sealcar_server.endpoints.pump import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sealcar_server.access.sessions import Session, Sessions
+
+NAME_BYTES: Final = 20  # of a bound name, as text
+INNER: Final = "grpc.sock"
+_LINKS_OF_ONE_UID: Final = 128
+_FLUSH: Final = 2.0  # seconds for the last bytes, at the end
+_PAUSE: Final = 0.1  # seconds without accepting, when descriptors ran out
+_log: Final = structlog.get_logger("sealcar.relay")
+
+
+class Relay:
+    """Accepts on every listener's grpc.sock and carries bytes to the inner server and back.
+
+    Args:
+        folder: a directory of mode 0700 with the inner server's socket.
+        sessions: joined by each connection.
+    """
+
+    def __init__(self, folder: Path, sessions: Sessions) -> None:
+        self._folder = folder
+        self._sessions = sessions
+        self._selector = selectors.DefaultSelector()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._callers: dict[str, Session | SealcarError] = {}
+        self._uids: dict[int, int] = {}
+        self._links: set[Link] = set()
+        self._listeners: dict[sockets.socket, str] = {}
+        self._stopping = False
+        self._until = 0.0
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+
+    def start(self, listeners: Mapping[str, sockets.socket]) -> None:
+        """Take over listening sockets, by the listener's name, and begin."""
+        for name, listener in listeners.items():
+            listener.settimeout(0)
+            self._listeners[listener] = name
+        self._listen()
+        self._thread.start()
+
+    def session(self, peer: str) -> Session:
+        """Return who is behind a servicer's `context.peer()`.
+
+        Raises:
+            DeniedError: nobody whom the relay let in, or not any more.
+        """
+        caller = self._callers.get(unquote(peer.removeprefix("unix:")))
+        if isinstance(caller, SealcarError):
+            # made anew: the one kept would gather a traceback and a place at each call
+            raise type(caller)(caller.message)
+        if caller is None or caller.ended:
+            raise DeniedError("calls are served on a listener's grpc.sock only")
+        return caller
+
+    def stop(self) -> None:
+        """Accept no more, carry over what the inner server said last, and close everything.
+
+        Call it when the inner server has stopped: it ends each connection by closing its side.
+        """
+        self._until = time.monotonic() + _FLUSH
+        self._stopping = True
+        os.eventfd_write(self._wake, 1)
+        if self._thread.is_alive():
+            self._thread.join()
+        for link in list(self._links):
+            self._close(link)
+        for listener in self._listeners:
+            listener.close()
+        self._selector.close()
+        os.close(self._wake)
+
+    def _listen(self) -> None:
+        for listener, name in self._listeners.items():
+            if listener not in self._selector.get_map():
+                self._selector.register(listener, selectors.EVENT_READ, name)
+
+    def _run(self) -> None:
+        paused = False
+        while not self._stopping:
+            ready = self._selector.select(_PAUSE if paused else None)
+            if paused:
+                self._listen()
+                paused = False
+            for key, events in ready:
+                if isinstance(key.data, str):
+                    paused = not self._accept(key.fileobj, key.data) or paused  # type: ignore[arg-type]  # a listener
+                else:
+                    self._move(key.data, key.fd, events)
+        self._ignore_listeners()
+        self._selector.unregister(self._wake)
+        while self._links and time.monotonic() < self._until:
+            for key, events in self._selector.select(_PAUSE):
+                self._move(key.data, key.fd, events)
+
+    def _ignore_listeners(self) -> None:
+        for listener in self._listeners:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(listener)
+
+    def _move(self, link: Link | None, fd: int, events: int) -> None:
+        if link is not None and link in self._links and not link.move(fd, events):
+            self._close(link)
+
+    def _accept(self, listener: sockets.socket, name: str) -> bool:
+        """Take one connection in. False: out of descriptors, so none for a while."""
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return True
+        except OSError as error:
+            _log.warning("no connection can be accepted", error=error.strerror)
+            self._ignore_listeners()
+            return False
+        try:
+            self._open(client, name)
+        except SealcarError as error:
+            client.close()
+            _log.info("connection refused", listener=name, error=error.message)
+        except OSError as error:
+            client.close()
+            _log.warning("connection refused", listener=name, error=error.strerror)
+        return True
+
+    def _open(self, client: sockets.socket, listener: str) -> None:
+        peer = peer_of(client, listener)
+        uid = peer.principal.uid
+        if self._uids.get(uid, 0) >= _LINKS_OF_ONE_UID:
+            peer.close()
+            raise DeniedError(f"uid {uid} has {_LINKS_OF_ONE_UID} connections already")
+        name = str(self._folder / secrets.token_urlsafe(NAME_BYTES * 3 // 4))
+        caller: Session | SealcarError
+        try:
+            caller = self._sessions.join(peer, name)
+        except DeniedError as error:
+            caller = error  # told to the caller at each call, better than a closed connection
+        try:
+            inner = self._connect(name)
+        except OSError:
+            self._sessions.leave(name)
+            raise
+        self._callers[name] = caller
+        self._uids[uid] = self._uids.get(uid, 0) + 1
+        link = Link(name, uid, client, inner, self._selector)
+        self._links.add(link)
+
+    def _connect(self, name: str) -> sockets.socket:
+        inner = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM | sockets.SOCK_NONBLOCK)
+        try:
+            inner.bind(name)
+            try:
+                inner.connect(str(self._folder / INNER))
+            finally:
+                os.unlink(name)  # noqa: PTH108  (a string all along: it is what gRPC shows)
+        except OSError:
+            inner.close()
+            raise
+        return inner
+
+    def _close(self, link: Link) -> None:
+        self._links.discard(link)
+        link.close()
+        self._callers.pop(link.name, None)
+        self._sessions.leave(link.name)
+        self._uids[link.uid] -= 1
+        if not self._uids[link.uid]:
+            del self._uids[link.uid]

@@ -1,0 +1,150 @@
+"""What operators see at /metrics. No label ever holds a package's or a payload's name."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+
+from sealcar.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sealcar_server.settings_kinds import Address
+
+_SECONDS: Final = (0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60)
+
+
+class Metrics:
+    """The daemon's figures, in a registry of their own."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry(auto_describe=True)
+        self._bytes = Counter(
+            "sealcar_payload_bytes",
+            "Plaintext bytes that were read or written by clients.",
+            ["direction", "delivery"],
+            registry=registry,
+        )
+        self._phases = Histogram(
+            "sealcar_phase_seconds",
+            "Time that requests spent, by what was being done.",
+            ["phase"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._sessions = Gauge(
+            "sealcar_sessions", "Client processes that are connected.", registry=registry
+        )
+        self._rings = Gauge(
+            "sealcar_rings", "Rings that are shared with clients.", registry=registry
+        )
+        self._memory = Gauge(
+            "sealcar_memory_bytes", "Memory of all rings together.", registry=registry
+        )
+        self._memory_limit = Gauge(
+            "sealcar_memory_limit_bytes", "The most that rings may take.", registry=registry
+        )
+        self._denials = Counter(
+            "sealcar_denials",
+            "Requests that were refused, by rule: unknown (may not list), right (may list), "
+            "own-uid, peer.",
+            ["rule"],
+            registry=registry,
+        )
+        self._isolation = Gauge(
+            "sealcar_isolation",
+            "1 for what keeps clients apart from the daemon: uid, or none.",
+            ["mode"],
+            registry=registry,
+        )
+        self._calls = Counter(
+            "sealcar_grpc_requests",
+            "gRPC calls that have ended, by method and status code.",
+            ["method", "code"],
+            registry=registry,
+        )
+        self._call_seconds = Histogram(
+            "sealcar_grpc_request_seconds",
+            "Time from a gRPC call's start to its end.",
+            ["method"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._draining = Gauge(
+            "sealcar_draining",
+            "1 while the daemon finishes and takes no new work.",
+            registry=registry,
+        )
+        self._build = Info("sealcar_build", "The daemon's release.", registry=registry)
+
+    def started(self, release: str, isolation: str, memory_limit: int) -> None:
+        """Record what doesn't change while the daemon runs."""
+        self._build.info({"version": release, "python": platform.python_version()})
+        for mode in ("uid", "none"):
+            self._isolation.labels(mode).set(mode == isolation)
+        self._memory_limit.set(memory_limit)
+        for rule in ("unknown", "right", "own-uid", "peer"):
+            self._denials.labels(rule)
+        for direction, delivery in (("read", "ring"), ("read", "packet"), ("write", "ring")):
+            self._bytes.labels(direction, delivery)
+        for direction in ("read", "write"):
+            self._bytes.labels(direction, "grpc")
+
+    def moved(self, direction: str, delivery: str, count: int) -> None:
+        """Count plaintext bytes: direction read or write; delivery ring, packet or grpc."""
+        self._bytes.labels(direction, delivery).inc(count)
+
+    def spent(self, phase: str, seconds: float) -> None:
+        """Record the time of one phase of a request."""
+        self._phases.labels(phase).observe(seconds)
+
+    def seconds(self, phase: str, value: float) -> None:
+        """Record the time of one phase, as the service says it."""
+        self.spent(phase, value)
+
+    def denied(self, rule: str) -> None:
+        """Count a refusal by the rule that made it."""
+        self._denials.labels(rule).inc()
+
+    def sessions(self, count: int) -> None:
+        """Record how many client processes are connected."""
+        self._sessions.set(count)
+
+    def follow(self, rings: Callable[[], int], memory: Callable[[], int]) -> None:
+        """Ask these for the figures of rings whenever somebody looks."""
+        self._rings.set_function(rings)
+        self._memory.set_function(memory)
+
+    def called(self, method: str, code: str, seconds: float) -> None:
+        """Count a gRPC call that ended."""
+        self._calls.labels(method, code).inc()
+        self._call_seconds.labels(method).observe(seconds)
+
+    def draining(self) -> None:
+        """Record that the daemon takes no new work."""
+        self._draining.set(1)
+
+
+@contextlib.contextmanager
+def serve(metrics: Metrics, address: Address) -> Iterator[int]:
+    """Serve /metrics over HTTP, and give the port that was taken.
+
+    Raises:
+        ConfigurationError: the address can't be listened on.
+    """
+    try:
+        server, thread = start_http_server(address.port, address.host, metrics.registry)
+    except OSError as error:
+        raise ConfigurationError(
+            f"[metrics] address: can't listen on {address}: {error.strerror}"
+        ) from error
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,164 @@
+"""The daemon's settings: every section and key, its kind, its default and what it is for.
+
+This table is all there is: reading, checking and the text of messages come from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Final, get_type_hints
+
+from sealcar_server import settings_kinds as kinds
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is allowed as a setting's value, and what the setting is for."""
+
+    kind: kinds.Kind[Any]
+    purpose: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Daemon:
+    """[daemon]: the process itself."""
+
+    isolation: Annotated[
+        str, Spec(kinds.choice("uid", "none"), "what keeps clients apart from the daemon")
+    ] = "uid"
+    state_dir: Annotated[Path, Spec(kinds.path(), "what it has to remember; inner sockets")]
+    workers: Annotated[
+        int, Spec(kinds.number(0, 256), "threads that seal and open; 0: one a core")
+    ] = 0
+    grpc_threads: Annotated[int, Spec(kinds.number(2, 256), "gRPC calls served at once")] = 16
+    drain_timeout: Annotated[
+        float, Spec(kinds.duration(0, 3600), "how long transfers may go on after SIGTERM")
+    ] = 30.0
+    key_lifetime: Annotated[
+        float, Spec(kinds.duration(0, 604800), "how long an unwrapped package key is kept")
+    ] = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listen:
+    """[listen.NAME]: a directory with grpc.sock and data.sock."""
+
+    dir: Annotated[Path, Spec(kinds.path(), "directory of the sockets")]
+    mode: Annotated[int, Spec(kinds.mode(), "of the sockets: who may connect at all")] = 0o660
+    group: Annotated[
+        int | None, Spec(kinds.group(), "of the sockets; the daemon's own if left out")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admin:
+    """[admin]: the operators' socket."""
+
+    dir: Annotated[Path, Spec(kinds.path(), "directory of admin.sock, for the daemon's user only")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """[metrics]: Prometheus metrics over HTTP."""
+
+    address: Annotated[kinds.Address | None, Spec(kinds.address(), "where /metrics is served")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """[store]: where packages are."""
+
+    path: Annotated[Path, Spec(kinds.path(), "directory of the store")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """[keys.ALIAS]: a key-encryption key."""
+
+    uri: Annotated[Path, Spec(kinds.key_file(), "where the key is")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyFile:
+    """[policy]: who may do what."""
+
+    file: Annotated[Path, Spec(kinds.path(), "the policy file")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """[transfer]: bytes on the move."""
+
+    memory_limit: Annotated[int, Spec(kinds.size(16 << 20), "sum of all rings")] = 256 << 20
+    wait: Annotated[
+        float, Spec(kinds.duration(0, 3600), "how long a transfer waits for memory")
+    ] = 30.0
+    idle_timeout: Annotated[
+        float, Spec(kinds.duration(1, 86400), "how long a client may leave a transfer waiting")
+    ] = 60.0
+    transaction_ttl: Annotated[
+        float, Spec(kinds.duration(1, 86400), "idle time after which a gRPC transaction is aborted")
+    ] = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """[log]: one line an event, on standard error."""
+
+    level: Annotated[
+        str, Spec(kinds.choice("debug", "info", "warning", "error"), "least severity")
+    ] = "info"
+    format: Annotated[
+        str, Spec(kinds.choice("auto", "json", "console"), "auto: console on a terminal, else JSON")
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings, checked."""
+
+    daemon: Daemon
+    listen: Mapping[str, Listen]
+    admin: Admin
+    metrics: Metrics
+    store: Store
+    keys: Mapping[str, Key]
+    policy: PolicyFile
+    transfer: Transfer
+    log: Log
+
+
+Section = Daemon | Listen | Admin | Metrics | Store | Key | PolicyFile | Transfer | Log
+SECTIONS: Final[Mapping[str, type[Section]]] = {
+    "daemon": Daemon,
+    "admin": Admin,
+    "metrics": Metrics,
+    "store": Store,
+    "policy": PolicyFile,
+    "transfer": Transfer,
+    "log": Log,
+}
+NAMED: Final[Mapping[str, type[Section]]] = {"listen": Listen, "keys": Key}
+
+
+@dataclass(frozen=True)
+class KeyInfo:
+    """One key of a section, as messages and help need it."""
+
+    kind: kinds.Kind[Any]
+    purpose: str
+    required: bool
+
+
+def keys_of(section: str) -> Mapping[str, KeyInfo]:
+    """Return the keys of a section, by name."""
+    table: type[Section] = {**SECTIONS, **NAMED}[section]
+    hints = get_type_hints(table, include_extras=True)
+    found = {}
+    for one in fields(table):
+        spec: Spec = hints[one.name].__metadata__[0]
+        required = one.default is MISSING and one.default_factory is MISSING
+        found[one.name] = KeyInfo(spec.kind, spec.purpose, required)
+    return found

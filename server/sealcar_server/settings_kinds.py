@@ -1,0 +1,185 @@
+"""Kinds of values that a setting can have: what is allowed, and how it is read.
+
+A kind reads a TOML value and the text of an environment variable or flag alike. What it can't read
+raises ValueError with what is wrong; whoever reads settings adds the place and what is allowed.
+"""
+
+from __future__ import annotations
+
+import grp
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from sealcar.names import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+_UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE: Final = re.compile(r"(\d{1,15})\s*([KMGT]iB)?")
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|min|h|d)?")
+_SECONDS: Final = {"ms": 0.001, "": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}
+_MODE: Final = re.compile(r"0?[0-7]{3}")
+_ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
+_MAX_PORT: Final = 65535
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """One kind of value.
+
+    Attributes:
+        allowed: for messages, completes "must be".
+        read: makes the value from what was written and the directory that relative paths are of.
+    """
+
+    allowed: str
+    read: Callable[[object, Path], T]
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen on TCP. Port 0: any that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Render as host:port."""
+        return f"{self.host}:{self.port}"
+
+
+def choice(*values: str) -> Kind[str]:
+    """One of these words."""
+
+    def read(value: object, _base: Path) -> str:
+        if not isinstance(value, str) or value not in values:
+            raise ValueError(f"{shown(value)} is not one of them")
+        return value
+
+    return Kind("one of: " + ", ".join(values), read)
+
+
+def number(lowest: int, highest: int) -> Kind[int]:
+    """A whole number in a range."""
+
+    def read(value: object, _base: Path) -> int:
+        if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{shown(value)} is not a whole number")  # noqa: TRY004  (the reader's one error)
+        if not lowest <= value <= highest:
+            raise ValueError(f"{value} is out of range")
+        return value
+
+    return Kind(f"a whole number from {lowest} to {highest}", read)
+
+
+def size(lowest: int) -> Kind[int]:
+    """Bytes, with an optional binary unit."""
+
+    def read(value: object, _base: Path) -> int:
+        match = _SIZE.fullmatch(_text(value))
+        if not match:
+            raise ValueError(f"{shown(value)} is not a size")
+        total = int(match[1]) * _UNITS[match[2] or ""]
+        if total < lowest:
+            raise ValueError(f"{shown(value)} is too small")
+        return total
+
+    return Kind(f'bytes, or text such as "256MiB"; at least {lowest}', read)
+
+
+def duration(lowest: float, highest: float) -> Kind[float]:
+    """Seconds, or text with a unit."""
+
+    def read(value: object, _base: Path) -> float:
+        match = _DURATION.fullmatch(_text(value))
+        if not match:
+            raise ValueError(f"{shown(value)} is not a time")
+        seconds = float(match[1]) * _SECONDS[match[2] or ""]
+        if not (math.isfinite(seconds) and lowest <= seconds <= highest):
+            raise ValueError(f"{shown(value)} is out of range")
+        return seconds
+
+    return Kind(f'seconds from {lowest:g} to {highest:g}, or text such as "5min"', read)
+
+
+def path() -> Kind[Path]:
+    """A path; a relative one is of the settings file's directory, elsewhere of the current one."""
+
+    def read(value: object, base: Path) -> Path:
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise ValueError(f"{shown(value)} is not a path")
+        return Path(os.path.normpath(base / value))
+
+    return Kind("a path", read)
+
+
+def key_file() -> Kind[Path]:
+    """Where a key-encryption key is: a file, or a credential that systemd hands over."""
+    inner = path().read
+
+    def read(value: object, base: Path) -> Path:
+        scheme, _, rest = _text(value).partition(":")
+        if scheme == "file" and rest:
+            return inner(rest, base)
+        folder = os.environ.get("CREDENTIALS_DIRECTORY")
+        if scheme == "credential" and rest and "/" not in rest:
+            if not folder:
+                raise ValueError("$CREDENTIALS_DIRECTORY isn't set: is this a systemd service?")
+            return inner(rest, Path(folder))
+        raise ValueError("it names no kind of key that is known here")
+
+    return Kind('"file:PATH", or "credential:NAME" in a systemd service', read)
+
+
+def mode() -> Kind[int]:
+    """A file mode, as chmod takes it."""
+
+    def read(value: object, _base: Path) -> int:
+        if not isinstance(value, str) or not _MODE.fullmatch(value):
+            raise ValueError(f"{shown(value)} is not a mode")
+        return int(value, 8)
+
+    return Kind('a mode in quotes, such as "0660"', read)
+
+
+def group() -> Kind[int | None]:
+    """A group of this machine by name or number."""
+
+    def read(value: object, _base: Path) -> int | None:
+        text = _text(value)
+        if text.isdigit():
+            return int(text)
+        try:
+            return grp.getgrnam(text).gr_gid
+        except KeyError:
+            raise ValueError(f"there is no group {shown(text)} here") from None
+
+    return Kind("a group's name or number", read)
+
+
+def address() -> Kind[Address | None]:
+    """Where to listen on TCP, or not at all."""
+
+    def read(value: object, _base: Path) -> Address | None:
+        if value == "off":
+            return None
+        match = _ADDRESS.fullmatch(_text(value))
+        if not match or int(match["port"]) > _MAX_PORT:
+            raise ValueError(f"{shown(value)} is not an address")
+        return Address(match["host"].strip("[]"), int(match["port"]))
+
+    return Kind('"HOST:PORT" (port 0: any that is free), or "off"', read)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{shown(value)} is not text")  # noqa: TRY004  (the reader's one error)
+    return str(value)
