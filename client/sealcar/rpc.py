@@ -67,8 +67,7 @@ class Channel:
         """Return the channel, made on the first call.
 
         Raises:
-            UnavailableError: nobody listens.
-            DeniedError: somebody else does.
+            UnavailableError: nobody listens, or somebody of another uid.
             WrongStateError: the process was forked since; gRPC doesn't survive that.
         """
         if os.getpid() != self._process:
@@ -175,8 +174,7 @@ def check_peer(path: Path, uid: int, timeout: float) -> None:
     """Connect once and ask the kernel whose socket it is.
 
     Raises:
-        UnavailableError: nobody listens there.
-        DeniedError: it isn't the expected uid.
+        UnavailableError: nobody listens there, or somebody of another uid.
         InvalidRequestError: the path is too long for a socket.
     """
     raw = os.fsencode(path.absolute())
@@ -193,7 +191,7 @@ def check_peer(path: Path, uid: int, timeout: float) -> None:
         found = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, found_uid, _ = _CREDENTIALS.unpack(found)
     if found_uid != uid:
-        raise errors.DeniedError(
+        raise errors.UnavailableError(
             f"{path} is served by uid {found_uid}, not by uid {uid};"
             " set SEALCAR_PEER_UID if that is the daemon's"
         )
