@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,6 @@ from sealcar.publish.variants import PlannedPayload, collect_all, collect_model
 if TYPE_CHECKING:
     from types import TracebackType
 
-_MANIFEST: Final = "manifest.json"
 _STRICT: Final = modelpackage.Rules(unique_keys=True)
 
 
@@ -84,14 +84,8 @@ def plan(
     if version:
         names.store_name(version, "package version")
     source = Path(source)
-    if (source / _MANIFEST).is_file():
+    if _is_directory(source):
         return _package(source, name, version or "")
-    if source.is_dir():
-        raise InvalidPackageError(
-            f"{names.shown(str(source))} has no {_MANIFEST}; give a model package or a model file"
-        )
-    if not source.exists():
-        raise NotFoundError(f"{names.shown(str(source))} does not exist")
     _check_scope(component, variant)
     chosen = _store_name(name, source.stem)
     with ExitStack() as files:
@@ -100,6 +94,13 @@ def plan(
         payloads = collect_model(tree, source.name, component, variant)
         text = manifests.for_model(chosen, version or "", (component, variant), source.name)
         return ImportPlan(chosen, version or "", text, tuple(payloads), files.pop_all())
+
+
+def _is_directory(source: Path) -> bool:
+    try:
+        return stat.S_ISDIR(source.stat().st_mode)
+    except (OSError, ValueError) as error:
+        raise NotFoundError(f"{names.shown(str(source))} can't be found: {error}") from error
 
 
 def _package(root: Path, name: str | None, version: str) -> ImportPlan:
