@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import struct
 import time
@@ -152,15 +153,10 @@ class DataConnection:
 
     def idle(self) -> bool:
         """Tell whether the daemon still holds the connection open and owes it nothing."""
-        if not self.usable:
-            return False
-        try:
-            self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+        watch = select.poll()
+        watch.register(self._sock, select.POLLIN)
+        # anything that comes unasked is the daemon's farewell
+        return self.usable and not watch.poll(0)
 
     def close(self) -> None:
         """Close the socket and unmap the rings. In a child this leaves the parent's untouched."""
