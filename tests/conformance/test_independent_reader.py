@@ -17,8 +17,8 @@ from tink.proto.aes_gcm_hkdf_streaming_pb2 import (
     AesGcmHkdfStreamingKey,
     AesGcmHkdfStreamingKeyFormat,
 )
-from tink.streaming_aead.streaming_aead_key_templates import AES256_GCM_HKDF_1MB
 
+TEMPLATE = streaming_aead.streaming_aead_key_templates.AES256_GCM_HKDF_1MB
 FORMAT1 = Path(__file__).parent.parent / "data/format1"
 streaming_aead.register()
 
@@ -45,11 +45,11 @@ def derive(root: bytes, *label_and_fields: str | bytes) -> bytes:
 
 
 def tink_open(key: bytes, sealed: bytes, ad: bytes) -> bytes:
-    params = AesGcmHkdfStreamingKeyFormat.FromString(AES256_GCM_HKDF_1MB.value).params
+    params = AesGcmHkdfStreamingKeyFormat.FromString(TEMPLATE.value).params
     value = AesGcmHkdfStreamingKey(key_value=key, params=params).SerializeToString()
     keyset = tink_pb2.Keyset(primary_key_id=1)
     entry = keyset.key.add(key_id=1, status=tink_pb2.ENABLED, output_prefix_type=tink_pb2.RAW)
-    entry.key_data.type_url, entry.key_data.value = AES256_GCM_HKDF_1MB.type_url, value
+    entry.key_data.type_url, entry.key_data.value = TEMPLATE.type_url, value
     entry.key_data.key_material_type = tink_pb2.KeyData.SYMMETRIC
     handle = tink.proto_keyset_format.parse(keyset.SerializeToString(), secret_key_access.TOKEN)
     primitive = handle.primitive(streaming_aead.StreamingAead)
