@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.values import RecordPayload
+    from sealcar_server.service.composing import Composed
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.values import ImportPlan
@@ -129,14 +130,11 @@ class ImportSession:
             self._check_complete(count)
             sealed = {scope: tuple(items) for scope, items in self._payloads.items()}
             composed = compose(self._manifest, sealed, self._lineage, self._keys)
-            try:
-                place = self._staging.publish(composed.manifest, self._lineage.generation)
-            except ConflictError as error:
-                raise AlreadyExistsError("another import of this version was faster") from error
-            self._opener.saw(place, composed.digest)
-            self._pointers.point(self.name, self.version, place.number)
+            number = self._lineage.generation
+            with self._pointers.moving(self.name, self.version, number):
+                self._publish(composed, number)
         self.abort()
-        return Imported(self.name, self.version, place.number, self._lineage.package_id)
+        return Imported(self.name, self.version, number, self._lineage.package_id)
 
     def abort(self) -> None:
         """Throw away what is not published, and every secret; twice is fine."""
@@ -178,6 +176,13 @@ class ImportSession:
             if not payloads:
                 error = InvalidPackageError("the variant has no payload")
                 raise error.at(component=component, variant=variant)
+
+    def _publish(self, composed: Composed, number: int) -> None:
+        try:
+            place = self._staging.publish(composed.manifest, number)
+        except ConflictError as error:
+            raise AlreadyExistsError("another import of this version was faster") from error
+        self._opener.saw(place, composed.digest)
 
     def _place(self) -> dict[str, str]:
         if self._arriving is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,8 @@ from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.service.rollback import Seen
     from sealcar_server.service.store_key import StoreKey
@@ -58,6 +62,7 @@ class Pointers:
 
     def __init__(self, store: LocalStore, key: StoreKey, seen: Seen) -> None:
         self._store, self._key, self._seen = store, key, seen
+        self._lock = threading.Lock()
 
     def claimed(self, name: str) -> str:
         """Return the current version as the pointer claims, unauthenticated; "" if unknown."""
@@ -92,25 +97,31 @@ class Pointers:
         return pointer
 
     def refuse_forged(self, name: str) -> None:
-        """Make sure that `point` can replace the pointer; raises as `current` does."""
+        """Make sure that `moving` can replace the pointer; raises as `current` does."""
         if self._store.read_current(name) is not None:
             self.current(name)
 
-    def point(self, name: str, version: str, generation: int) -> None:
-        """Make a version the current one, durably.
+    @contextmanager
+    def moving(self, name: str, version: str, generation: int) -> Iterator[None]:
+        """Make a version the current one, durably, once what happens inside has succeeded.
+
+        Whatever could fail for want of a key or of room is done before.
 
         Raises:
             NotAuthenticError: the pointer that would be replaced isn't authentic.
-            ExhaustedError, StorageError: the old one stands.
+            KeyRefusedError, KeyUnavailableError, ExhaustedError, StorageError: the old one stands.
         """
-        data = self._store.read_current(name)
-        last = self._authentic(name, data).sequence if data else 0
-        sequence = max(last, self._seen.pointer(name)) + 1
-        pointer = Pointer(name, version, generation, sequence).serialise()
-        with self._key.open() as keys:
-            envelope = record.envelope(pointer, keys.tag(pointer))
-        self._store.write_current(name, json.dumps(envelope).encode() + b"\n")
-        self._seen.saw_pointer(name, sequence)
+        with self._lock:
+            data = self._store.read_current(name)
+            last = self._authentic(name, data).sequence if data else 0
+            sequence = max(last, self._seen.pointer(name)) + 1
+            pointer = Pointer(name, version, generation, sequence).serialise()
+            with self._key.open() as keys:
+                envelope = record.envelope(pointer, keys.tag(pointer))
+            with self._store.stage_current(json.dumps(envelope).encode() + b"\n") as staged:
+                yield
+                staged.publish(name)
+            self._seen.saw_pointer(name, sequence)
 
     def _authentic(self, name: str, data: bytes) -> Pointer:
         text, tag = _envelope(data)

@@ -1,7 +1,8 @@
 """What this daemon has seen, so that nobody can show it an older store unnoticed.
 
 The file lies in the daemon's state directory, not in the store. It is replaced by rename after
-every new sighting.
+every new sighting. A disk that is full keeps nobody from working: until the next sighting can be
+written, what was seen is remembered by this process alone, and the log says so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sealcar.errors import NotFoundError, StorageError
+import structlog
+
+from sealcar.errors import NotFoundError, SealcarError, StorageError
 from sealcar_server.store.directory import Directory
 from sealcar_server.store.failure import storing
 
@@ -23,6 +26,7 @@ FILE: Final = "seen.json"
 _NEW: Final = "seen.json.new"
 _FORMAT: Final = "1"
 _LIMIT: Final = 256 * 1024 * 1024
+_log: Final = structlog.get_logger("sealcar.rollback")
 
 
 @dataclass(frozen=True)
@@ -57,43 +61,43 @@ class Seen:
         return self._pointers.get(name, 0)
 
     def saw(self, name: str, version: str, sighting: Sighting) -> None:
-        """Remember a generation, if it is higher than the highest.
-
-        Raises:
-            ExhaustedError, StorageError: it can't be remembered durably.
-        """
+        """Remember a generation, if it is higher than the highest."""
         with self._lock:
             known = self._packages.get((name, version))
             if known is None or known.generation < sighting.generation:
-                packages = {**self._packages, (name, version): sighting}
-                self._save(packages, self._pointers)
-                self._packages = packages
+                self._packages[name, version] = sighting
+                self._save()
 
     def saw_pointer(self, name: str, sequence: int) -> None:
-        """Remember a pointer's sequence number, if it is higher than the highest.
-
-        Raises:
-            ExhaustedError, StorageError: it can't be remembered durably.
-        """
+        """Remember a pointer's sequence number, if it is higher than the highest."""
         with self._lock:
             if self._pointers.get(name, 0) < sequence:
-                pointers = {**self._pointers, name: sequence}
-                self._save(self._packages, pointers)
-                self._pointers = pointers
+                self._pointers[name] = sequence
+                self._save()
 
-    def _save(self, packages: dict[tuple[str, str], Sighting], pointers: dict[str, int]) -> None:
+    def _save(self) -> None:
         nested: dict[str, dict[str, dict[str, str | int]]] = {}
-        for (name, version), seen in packages.items():
+        for (name, version), seen in self._packages.items():
             entry: dict[str, str | int] = {"generation": seen.generation}
             entry["record"] = seen.record.hex()
             nested.setdefault(name, {})[version] = entry
-        text = json.dumps({"format": _FORMAT, "packages": nested, "current": pointers})
-        with Directory.open(self._state) as directory:
-            directory.remove(_NEW)
-            directory.write(_NEW, text.encode())
-            with storing(FILE):
-                os.rename(_NEW, FILE, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
-            directory.sync()
+        text = json.dumps({"format": _FORMAT, "packages": nested, "current": self._pointers})
+        try:
+            _replace(self._state, text.encode())
+        except SealcarError as error:
+            _log.error(
+                "what was seen can't be saved: a rollback over a restart would go unnoticed",
+                reason=error.message,
+            )
+
+
+def _replace(state: Path, data: bytes) -> None:
+    with Directory.open(state) as directory:
+        directory.remove(_NEW)
+        directory.write(_NEW, data)
+        with storing(FILE):
+            os.rename(_NEW, FILE, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
+        directory.sync()
 
 
 def _load(state: Path) -> tuple[dict[tuple[str, str], Sighting], dict[str, int]]:

@@ -22,13 +22,13 @@ from sealcar_server.store.failure import storing
 from sealcar_server.store.generation import GENERATIONS, MANIFEST, Generation
 from sealcar_server.store.identity import MAX_IDENTITY, StoreIdentity
 from sealcar_server.store.staging import Staging
+from sealcar_server.store.staging_pointer import CURRENT, StagedPointer
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
 IDENTITY: Final = "store.json"
-CURRENT: Final = "current"
 MAX_CURRENT: Final = 64 * 1024
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -136,22 +136,13 @@ class LocalStore:
         except NotFoundError:
             return None
 
-    def write_current(self, name: str, data: bytes) -> None:
-        """Replace the pointer to the current version: a reader sees the old or the new one, whole.
+    def stage_current(self, data: bytes) -> StagedPointer:
+        """Write a pointer beside, durably, so that publishing it needs no more room.
 
         Raises:
-            ExhaustedError, StorageError: the old one stands.
+            ExhaustedError, StorageError: it can't be written.
         """
-        label, staged = self._area.claim()
-        with staged, self._area.enter() as area:
-            try:
-                staged.write(CURRENT, data)
-                with self._root.ensure(_package(name)) as package:
-                    with storing("the current version"):
-                        os.rename(CURRENT, CURRENT, src_dir_fd=staged.fd, dst_dir_fd=package.fd)
-                    package.sync()
-            finally:
-                area.remove(label)
+        return StagedPointer(self._root, self._area, data)
 
     def _complete(self, name: str, version: str, number: int) -> bool:
         try:

@@ -1,0 +1,78 @@
+"""Kills a writer at its Nth step, for every N, each on a copy of one directory.
+
+Run as a program: `python -m support.crashing import|commit TEMPLATE TARGET`. It leaves TARGET/N for
+every N, and prints how many steps there were.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.services import Running
+
+from sealcar_server.service.values import ScopeKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STEPS = ("open", "mkdir", "link", "unlink", "rmdir", "fsync", "rename", "pwrite", "flock")
+
+
+def arm(after: int) -> None:
+    """Let the process die, as by kill -9, instead of making its Nth change to the file system."""
+    left = [after]
+
+    def deadly(real: Callable[..., object]) -> Callable[..., object]:
+        def step(*args: object, **options: object) -> object:
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **options)
+
+        return step
+
+    for name in STEPS:
+        if hasattr(os, name):
+            setattr(os, name, deadly(getattr(os, name)))
+
+
+def work(kind: str, root: Path, after: int) -> None:
+    with Running(root) as running:
+        scope = ScopeKey("ocr", "", "det", "qnn")
+        if kind == "import":
+            arm(after)
+            running.import_("ocr", "2", payloads={("det", "onnx", "model.onnx"): b"second"})
+        else:
+            transaction = running.begin(scope)
+            running.write(transaction, "model.onnx", b"compiled")
+            arm(after)
+            running.commit(transaction)
+        # what comes after the acknowledgement is no step of it
+        os._exit(0)
+
+
+def main(kind: str, template: Path, target: Path) -> None:
+    after = 0
+    while True:
+        root = target / str(after)
+        shutil.copytree(template, root)
+        child = os.fork()
+        if child == 0:
+            work(kind, root, after)
+            os._exit(1)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):
+            break
+        after += 1
+    if os.WEXITSTATUS(status) != 0:
+        raise SystemExit("the writer failed without being killed")
+    sys.stdout.write(f"{after}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,151 @@
+"""The daemon's service in this process: a real store, real keys, real seals, and no sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from sealcar_server.access.policy import Grant, Policy, Right
+from sealcar_server.access.principal import Principal
+from sealcar_server.keys.file import FileProvider
+from sealcar_server.keys.ring import KeyRing
+from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.service.assembly import Limits, Service
+from sealcar_server.service.store_key import create_store
+from sealcar_server.service.values import (
+    CommitValues,
+    Imported,
+    ImportPlan,
+    PayloadValue,
+    ScopeKey,
+)
+from sealcar_server.service.writing import OrderedSealer
+from sealcar_server.store.local import LocalStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from sealcar_server.service.packages import Packages
+    from sealcar_server.service.payloads import Payloads
+    from sealcar_server.service.transactions import Transaction
+
+ME = Principal("default", os.geteuid(), os.getegid())
+SOMEBODY = Principal("default", 4_000_000, 4_000_000)
+KEK = "main"
+MODEL = bytes(range(256)) * 8192  # three segments
+
+
+def everything_for(*uids: int) -> Policy:
+    rights = frozenset(Right)
+    return Policy(tuple(Grant(uid, None, None, ("*",), None, rights) for uid in uids))
+
+
+def manifest(*scopes: tuple[str, str], **fields: object) -> dict[str, Any]:
+    components: dict[str, Any] = {}
+    for component, variant in scopes:
+        body = {"executor_info": {"ort": {"model_file": "model.onnx"}}}
+        components.setdefault(component, {"variants": {}})["variants"][variant] = body
+    return {"schema_version": "1.0", "package_name": "ocr", "components": components, **fields}
+
+
+class Running:
+    """A service over a directory; started again on the same directory it finds what is there."""
+
+    def __init__(
+        self, root: Path, *, policy: Policy | None = None, limits: Limits | None = None
+    ) -> None:
+        self.root, self.store_path = root, root / "store"
+        self._stack = ExitStack()
+        kek, state = root / "kek", root / "state"
+        state.mkdir(parents=True, exist_ok=True)
+        provider = FileProvider(kek) if kek.exists() else FileProvider.create(kek)
+        self.keyring = self._stack.enter_context(KeyRing({KEK: provider}, lifetime=60))
+        found = (self.store_path / "store.json").exists()
+        self.store = self._stack.enter_context(
+            LocalStore.open(self.store_path)
+            if found
+            else create_store(self.store_path, self.keyring, KEK)
+        )
+        self.service = Service.over(
+            self.store,
+            self.keyring,
+            policy or everything_for(ME.uid),
+            state=state,
+            limits=limits,
+        )
+        self._stack.callback(self.service.close)
+        self.scratch = Scratch()
+
+    @property
+    def packages(self) -> Packages:
+        return self.service.packages
+
+    @property
+    def payloads(self) -> Payloads:
+        return self.service.payloads
+
+    def import_(
+        self,
+        name: str = "ocr",
+        version: str = "1",
+        *,
+        payloads: dict[tuple[str, str, str], bytes] | None = None,
+    ) -> Imported:
+        """Import payloads by (component, variant, name); all of them are models."""
+        payloads = payloads or {("det", "onnx", "model.onnx"): MODEL}
+        text = json.dumps(manifest(*[(c, v) for c, v, _ in payloads]))
+        plan = ImportPlan(name, version, text)
+        with self.service.packages.import_(ME, plan) as session:
+            for (component, variant, payload), data in payloads.items():
+                session.payload(component, variant, payload, "model", len(data))
+                for at in range(0, len(data), 1 << 20):
+                    session.data(data[at : at + (1 << 20)])
+            return session.finish(len(payloads))
+
+    def read(self, scope: ScopeKey, name: str = "model.onnx") -> bytes:
+        read = bytearray()
+        with self.service.payloads.read(ME, scope, name, self.scratch) as source:
+            for index in range(source.reader.layout.count):
+                span = source.reader.read_segment(index, self.scratch)
+                read += self.scratch.plain[: span.plain_size]
+        return bytes(read)
+
+    def begin(self, scope: ScopeKey) -> Transaction:
+        return self.service.payloads.begin(ME, scope)
+
+    def write(
+        self, transaction: Transaction, name: str, data: bytes, kind: str = "model"
+    ) -> PayloadValue:
+        with transaction.create(name, kind, len(data)) as sink:
+            sealer = OrderedSealer(sink.writer, self.scratch)
+            sealer.feed(data)
+            sealer.finish()
+            return sink.finish()
+
+    def commit(self, transaction: Transaction, payloads: int = 1, **values: str) -> ScopeKey:
+        return self.service.payloads.commit(ME, transaction.id, CommitValues(payloads, **values))
+
+    def add_variant(self, scope: ScopeKey, data: bytes = b"compiled") -> ScopeKey:
+        transaction = self.begin(scope)
+        self.write(transaction, "model.onnx", data)
+        return self.commit(transaction)
+
+    def generation(self, name: str = "ocr", version: str = "1", number: int = 1) -> Path:
+        return self.store_path / name / version / "g" / str(number)
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,113 @@
+"""kill -9 at any step leaves the old generation or the new, whole; the next start cleans up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.services import ME, MODEL, Running
+
+from sealcar_server.service.values import ScopeKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TESTS = Path(__file__).parents[1]
+
+
+def crash_at_every_step(kind: str, template: Path, target: Path) -> list[Path]:
+    target.mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-m", "support.crashing", kind, str(template), str(target)],
+        cwd=TESTS,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    steps = int(ran.stdout)
+    assert steps > 20, "the writer must have been killed at many steps"
+    return [target / str(step) for step in range(steps + 1)]
+
+
+def whole(running: Running, version: str) -> int:
+    """Return the newest generation, every byte of which was checked."""
+    verified = running.packages.verify(ME, "ocr", version, 0, lambda *_: None)
+    assert not any((running.store_path / ".staging").iterdir())
+    return int(verified.generation)
+
+
+@pytest.mark.timeout(280)
+def test_a_commit_killed_at_any_step_leaves_the_old_or_the_new_generation(tmp_path: Path) -> None:
+    with Running(tmp_path / "template") as running:
+        running.import_()
+    found = []
+    for root in crash_at_every_step("commit", tmp_path / "template", tmp_path / "crashed"):
+        with Running(root) as running:
+            found.append(whole(running, ""))
+            assert running.read(ScopeKey("ocr", "", "det", "onnx")) == MODEL
+            again = running.add_variant(ScopeKey("ocr", "", "det", "after"))
+            assert again.generation == found[-1] + 1
+    assert found == sorted(found), "once published it stays published"
+    assert (found[0], found[-1]) == (1, 2)
+
+
+@pytest.mark.timeout(280)
+def test_an_import_killed_at_any_step_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:
+    with Running(tmp_path / "template") as running:
+        running.import_()
+    current = []
+    for root in crash_at_every_step("import", tmp_path / "template", tmp_path / "crashed"):
+        with Running(root) as running:
+            for summary in running.packages.list(ME):
+                whole(running, summary.version)
+            current.append(running.packages.get(ME, "ocr").summary.version)
+    assert current == sorted(current)
+    assert (current[0], current[-1]) == ("1", "2")
+
+
+def test_everything_is_durable_before_the_rename_and_the_rename_before_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, str]] = []
+
+    def noted(name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **options: object) -> object:
+            fd = options.get("dst_dir_fd", args[0])
+            calls.append((name, str(Path(f"/proc/self/fd/{fd}").readlink())))
+            return real(*args, **options)
+
+        return call
+
+    with Running(tmp_path) as running:
+        running.import_()
+        transaction = running.begin(ScopeKey("ocr", "", "det", "qnn"))
+        running.write(transaction, "a/b.onnx", b"x")
+        for name in ("fsync", "rename"):
+            monkeypatch.setattr(os, name, noted(name, getattr(os, name)))
+        running.commit(transaction)
+        monkeypatch.undo()
+    generations = str(running.generation().parent)
+    at = calls.index(("rename", generations))
+    staging = running.store_path / ".staging"
+    durable = [
+        Path(path).relative_to(staging) for name, path in calls[:at] if Path(path) != staging
+    ]
+    names = [str(Path(*path.parts[1:])) for path in durable]
+    # a file before its directory, a directory before the one above it, the top last
+    for earlier, later in [
+        ("manifest.json", "."),
+        ("det/qnn/a/b.onnx", "det/qnn/a"),
+        ("det/qnn/a", "det/qnn"),
+        ("det/onnx", "det"),
+        ("det/qnn", "det"),
+        ("det", "."),
+    ]:
+        last = len(names) - 1 - names[::-1].index(later)
+        assert names.index(earlier) < last, (earlier, later)
+    assert names[-1] == "."
+    assert ("fsync", generations) in calls[at:]

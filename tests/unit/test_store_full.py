@@ -1,0 +1,91 @@
+"""A full disk: a typed error, nothing half-published, and the next request is served."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support.services import ME, MODEL, Running
+
+from sealcar.errors import ExhaustedError, SealcarError
+from sealcar_server.service.values import ScopeKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    root = tmp_path / "disk"
+    root.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m,nr_inodes=200", "tmpfs", str(root)],  # noqa: S607
+        check=False,
+        capture_output=True,
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small file system isn't allowed here")
+    try:
+        yield root
+    finally:
+        subprocess.run(["umount", str(root)], check=True)  # noqa: S607
+
+
+def test_a_disk_that_fills_while_writing_fails_typed_and_serves_on(small_disk: Path) -> None:
+    scope = ScopeKey("ocr", "", "det", "qnn")
+    with Running(small_disk) as running:
+        running.import_()
+        transaction = running.begin(scope)
+        with pytest.raises(ExhaustedError) as failed:
+            running.write(transaction, "model.onnx", os.urandom(8 << 20))
+        assert failed.value.place.payload in {"model.onnx", ""}
+        # what didn't fit is gone, so the name is free and there is room again
+        running.write(transaction, "model.onnx", b"small")
+        assert running.commit(transaction).generation == 2
+        assert running.read(ScopeKey("ocr", "", "det", "qnn")) == b"small"
+
+
+def test_a_disk_that_fills_while_importing_leaves_nothing(small_disk: Path) -> None:
+    with Running(small_disk) as running:
+        running.import_()
+        big = {("det", "onnx", "model.onnx"): os.urandom(8 << 20)}
+        with pytest.raises(ExhaustedError) as failed:
+            running.import_("big", payloads=big)
+        assert (failed.value.place.phase, failed.value.place.package) == ("seal", "big")
+        assert [summary.name for summary in running.packages.list(ME)] == ["ocr"]
+        assert not any((running.store_path / ".staging").iterdir())
+        assert running.read(ScopeKey("ocr", "", "det", "onnx")) == MODEL
+
+
+def test_a_disk_that_fills_at_any_step_of_a_commit_publishes_nothing(small_disk: Path) -> None:
+    with Running(small_disk) as running:
+        running.import_()
+        transaction = running.begin(ScopeKey("ocr", "", "det", "qnn"))
+        running.write(transaction, "model.onnx", b"x")
+        filler = small_disk / "filler"
+        filler.mkdir()
+        count = 0
+        try:
+            while True:
+                (filler / str(count)).touch()
+                count += 1
+        except OSError:
+            pass
+        failures = 0
+        while running.store.newest("ocr", "1") == 1:
+            try:
+                running.commit(transaction)
+            except ExhaustedError:
+                failures += 1
+                assert running.read(ScopeKey("ocr", "", "det", "onnx")) == MODEL
+                count -= 1
+                (filler / str(count)).unlink()
+            except SealcarError as error:  # pragma: no cover
+                pytest.fail(f"not typed as exhausted: {error!r}")
+        assert failures >= 2
+        assert running.read(ScopeKey("ocr", "", "det", "qnn")) == b"x"
