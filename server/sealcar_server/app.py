@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from sealcar.errors import ConfigurationError, StorageError
-from sealcar_server import hardening, metrics
-from sealcar_server.access.policy import Policy
+from sealcar_server import hardening, metrics, trust
 from sealcar_server.access.sessions import Sessions
-from sealcar_server.endpoints import listening
+from sealcar_server.endpoints import data_door, listening
+from sealcar_server.endpoints.data_packets import name_senders
+from sealcar_server.endpoints.data_socket import DataSocket
 from sealcar_server.endpoints.grpc_guard import Guard
 from sealcar_server.endpoints.grpc_keys import KeysServicer
 from sealcar_server.endpoints.grpc_packages import PackagesServicer
@@ -27,21 +27,20 @@ from sealcar_server.endpoints.grpc_payloads import PayloadsServicer
 from sealcar_server.endpoints.grpc_server import GrpcServer, admin_server, public_server
 from sealcar_server.endpoints.grpc_streams import Streams
 from sealcar_server.endpoints.relay import INNER, NAME_BYTES, Relay
-from sealcar_server.keys.file import FileProvider
-from sealcar_server.keys.ring import KeyRing
 from sealcar_server.service.assembly import Limits, Service
 from sealcar_server.store.local import LocalStore
 from sealcar_server.transfer.budget import Budget
 from sealcar_server.transfer.engine import Engine
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from sealcar_server.access.principal import Principal
     from sealcar_server.settings import Settings
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
+_FOLDER_MODE: Final = 0o755  # of a listener's directory: who may connect, its sockets' mode says
 _GRACE: Final = 1.0  # seconds for short calls, at the end
 _DRAIN_STEP: Final = 0.05
 _log: Final = structlog.get_logger("sealcar")
@@ -71,12 +70,12 @@ class _Daemon:
         self._settings = settings
         self._stack = stack
         hardening.allow_many_files()
-        self._state = _own_folder(settings.daemon.state_dir)
-        _refuse_what_others_can_write(settings)
+        self._state = trust.own_folder(settings.daemon.state_dir)
+        trust.refuse_what_others_can_write(settings)
         self._meter = metrics.Metrics()
-        policy = _policy(settings, self._meter)
+        policy = trust.policy_of(settings, self._meter.denied)
         stack.enter_context(listening.sole_server(self._state))
-        keyring = _keyring(settings)
+        keyring = trust.keyring_of(settings)
         stack.callback(keyring.close)
         store = stack.enter_context(LocalStore.open(settings.store.path))
         self.service = Service.over(
@@ -104,8 +103,10 @@ class _Daemon:
         self._streams = Streams(max(1, threads - 2), settings.transfer.idle_timeout)
         stack.callback(self._streams.close)
         self._start_metrics()
+        self._claim_listeners()
         self._start_admin()
         self._start_grpc(threads)
+        self._start_data(engine)
         self._announce()
 
     def drain(self) -> None:
@@ -116,10 +117,13 @@ class _Daemon:
         self._grpc.drain()
         self._streams.refuse()
         deadline = time.monotonic() + timeout
-        while self._streams.count() and time.monotonic() < deadline:
+        while self._busy() and time.monotonic() < deadline:
             # a second signal means: at once
             if signal.sigtimedwait(_SIGNALS, _DRAIN_STEP) is not None:
                 break
+
+    def _busy(self) -> bool:
+        return not self._data.drain(0) or self._streams.count() > 0
 
     def _start_metrics(self) -> None:
         address = self._settings.metrics.address
@@ -127,8 +131,18 @@ class _Daemon:
             port = self._stack.enter_context(metrics.serve(self._meter, address))
             _log.info("metrics served", host=address.host, port=port)
 
+    def _claim_listeners(self) -> None:
+        for listener in self._settings.listen.values():
+            folder = listener.dir
+            if not folder.exists():
+                folder.mkdir(parents=True)
+                folder.chmod(_FOLDER_MODE)
+            # what lies above is the clients' worry: they check the daemon's uid
+            hardening.require_private(folder, "directory", above=False)
+            self._stack.enter_context(listening.sole_server(folder))
+
     def _start_admin(self) -> None:
-        folder = _own_folder(self._settings.admin.dir)
+        folder = trust.own_folder(self._settings.admin.dir)
         path = listening.socket_path(folder, listening.ADMIN)
         self._stack.enter_context(listening.sole_server(folder))
         # the socket's mode admits nobody else than the daemon's user and root
@@ -138,7 +152,7 @@ class _Daemon:
         self._stack.callback(path.unlink, missing_ok=True)
 
     def _start_grpc(self, threads: int) -> None:
-        folder = _own_folder(self._state / "inner")
+        folder = trust.own_folder(self._state / "inner")
         listening.socket_path(folder, "x" * NAME_BYTES)
         relay = Relay(folder, self._sessions)
 
@@ -158,15 +172,42 @@ class _Daemon:
         self._serve(self._grpc)
         relay.start(self._listeners(listening.GRPC, sockets.SOCK_STREAM))
 
+    def _start_data(self, engine: Engine) -> None:
+        settings = self._settings
+        services = data_door.Services(
+            payloads=self.service.payloads,
+            sessions=self._sessions,
+            engine=engine,
+            budget=self._budget,
+            meter=self._meter,
+            release=version("sealcar"),
+            isolation=settings.daemon.isolation,
+        )
+        limits = data_door.Limits(
+            wait=settings.transfer.wait, idle_timeout=settings.transfer.idle_timeout
+        )
+        listeners = self._listeners(listening.DATA, sockets.SOCK_SEQPACKET, name_senders)
+        self._data = DataSocket(listeners, services, limits)
+        self._stack.callback(self._data.close)
+        self._meter.follow(self._data.rings, self._data.memory)
+        self._data.start()
+
     def _serve(self, server: GrpcServer) -> None:
         server.start()
         self._stack.callback(server.stop, _GRACE)
 
-    def _listeners(self, name: str, kind: sockets.SocketKind) -> dict[str, sockets.socket]:
+    def _listeners(
+        self,
+        name: str,
+        kind: sockets.SocketKind,
+        prepare: Callable[[sockets.socket], None] = lambda _listener: None,
+    ) -> dict[str, sockets.socket]:
         made = {}
         for listener, settings in self._settings.listen.items():
             path = listening.socket_path(settings.dir, name)
-            made[listener] = listening.listen(path, kind, settings.mode, settings.group)
+            made[listener] = listening.listen(
+                path, kind, settings.mode, settings.group, prepare=prepare
+            )
             self._stack.callback(path.unlink, missing_ok=True)
         return made
 
@@ -184,37 +225,3 @@ class _Daemon:
             release=version("sealcar"),
             isolation=settings.daemon.isolation,
         )
-
-
-def _own_folder(path: Path) -> Path:
-    """Return a directory for the daemon alone; it is made if it is missing."""
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        hardening.require_private(path, "directory")
-        path.chmod(0o700)
-    except OSError as error:
-        raise StorageError(f"{path}: can't be used: {error.strerror}") from error
-    return path
-
-
-def _refuse_what_others_can_write(settings: Settings) -> None:
-    for alias, key in settings.keys.items():
-        hardening.require_private(key.uri, f"[keys.{alias}] uri")
-    hardening.require_private(settings.policy.file, "[policy] file")
-    hardening.require_private(settings.store.path, "[store] path")
-
-
-def _policy(settings: Settings, meter: metrics.Metrics) -> Policy:
-    policy = Policy.load(settings.policy.file, on_denied=meter.denied)
-    uid = os.geteuid()
-    if settings.daemon.isolation == "uid" and policy.names_uid(uid):
-        raise ConfigurationError(
-            f"{settings.policy.file}: a grant names uid {uid}, the daemon's own, who is never let "
-            'in with daemon.isolation = "uid"; run the daemon as another user, or set "none"'
-        )
-    return policy
-
-
-def _keyring(settings: Settings) -> KeyRing:
-    providers = {alias: FileProvider(key.uri) for alias, key in settings.keys.items()}
-    return KeyRing(providers, lifetime=settings.daemon.key_lifetime)

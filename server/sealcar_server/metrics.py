@@ -6,7 +6,15 @@ import contextlib
 import platform
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    disable_created_metrics,
+    start_http_server,
+)
 
 from sealcar.errors import ConfigurationError
 
@@ -22,6 +30,8 @@ class Metrics:
     """The daemon's figures, in a registry of their own."""
 
     def __init__(self) -> None:
+        # they double the number of series and say little
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's
         registry = self.registry = CollectorRegistry(auto_describe=True)
         self._bytes = Counter(
             "sealcar_payload_bytes",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from sealcar.errors import ConfigurationError, ResourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 GRPC: Final = "grpc.sock"
@@ -73,8 +73,17 @@ def sole_server(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def listen(path: Path, kind: sockets.SocketKind, mode: int, group: int | None) -> sockets.socket:
+def listen(
+    path: Path,
+    kind: sockets.SocketKind,
+    mode: int,
+    group: int | None,
+    *,
+    prepare: Callable[[sockets.socket], None] = lambda _listener: None,
+) -> sockets.socket:
     """Return a listening socket of this mode and group; it replaces a stale one at once.
+
+    `prepare` sets options that have to be there before the first client.
 
     Raises:
         ConfigurationError: it can't be made there.
@@ -87,6 +96,7 @@ def listen(path: Path, kind: sockets.SocketKind, mode: int, group: int | None) -
         if group is not None:
             os.chown(new, -1, group)
         new.chmod(mode)
+        prepare(listener)
         listener.listen(_BACKLOG)
         new.replace(path)
     except OSError as error:
