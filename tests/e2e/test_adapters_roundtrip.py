@@ -6,10 +6,9 @@ import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from support import eps, models
-from support.blobs import BlobStore, compiled, loaded, on_cpu, session
+from support.blobs import BlobStore, assert_close, compiled, loaded, on_cpu, session
 
 from sealcar.ort import callback_api, runtime
 from sealcar.ort.adapters import registrar
@@ -18,14 +17,9 @@ from sealcar.ort.callbacks import Compilation, Location
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sealcar.ort.runtime import Untyped
 
 pytestmark = pytest.mark.parametrize("name", eps.NAMES)
 READS = {"qnn": 1, "openvino": 3}
-
-
-def assert_close(got: Untyped, want: Untyped) -> None:
-    np.testing.assert_allclose(got, want, atol=0.02)
 
 
 def test_the_interface_is_the_one_of_this_runtime(name: str) -> None:

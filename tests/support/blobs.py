@@ -6,6 +6,7 @@ import ctypes
 import threading
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from support import eps, models
 
 from sealcar.ort import runtime
@@ -14,6 +15,8 @@ from sealcar.ort.callbacks import Compilation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sealcar.ort.runtime import Untyped
 
 
 class BlobStore:
@@ -65,3 +68,8 @@ def on_cpu(model: bytes) -> Any:  # noqa: ANN401  (untyped runtime)
     make = runtime.onnxruntime().InferenceSession
     plain = make(model, eps.quiet_options(), providers=["CPUExecutionProvider"])
     return plain.run(None, models.sample_input())[0]
+
+
+def assert_close(got: Untyped, want: Untyped) -> None:
+    """Compare outputs as far as a plugin's arithmetic goes."""
+    np.testing.assert_allclose(got, want, atol=0.02)

@@ -36,10 +36,17 @@ def library() -> ctypes.CDLL | None:
     Raises:
         RuntimeSupportError: it is there and can't be loaded.
     """
-    if not PATH.is_file():
-        return None
+    return load(PATH) if PATH.is_file() else None
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load a build of the library.
+
+    Raises:
+        RuntimeSupportError: it can't be loaded, or isn't this version's.
+    """
     try:
-        loaded = ctypes.CDLL(str(PATH))
+        loaded = ctypes.CDLL(str(path))
         for name, (result, arguments) in _PROTOTYPES.items():
             function = getattr(loaded, name)
             function.restype, function.argtypes = result, arguments

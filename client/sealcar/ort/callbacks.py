@@ -99,6 +99,7 @@ class Registration:
 
     Attributes:
         failure: the first exception that one of them raised.
+        written: whether the runtime ever handed over a blob.
         limit: the largest blob that a provider's allocator is asked for; at most this machine's
             memory.
     """
@@ -118,6 +119,7 @@ class Registration:
         self.location = location
         self.limit = machine_memory() if limit is None else limit
         self.failure: BaseException | None = None
+        self.written = False
         self.state = next(_states)
         _live[self.state] = self
 

@@ -52,7 +52,8 @@ def register_ep(
 
     Args:
         plugin: its module or the module's name, as in "onnxruntime_qnn".
-        registration_name: the module's own provider name by default.
+        registration_name: the module's own provider name by default. QNN's takes it as its own
+            name, and loads compiled models under "QNNExecutionProvider" and "qnn" only.
         allow_untested: go on with a warning, not an error, where the pair of plugin and runtime
             versions wasn't tested with the compat wrapper.
 

@@ -79,6 +79,8 @@ def explained(registration: Registration) -> Iterator[None]:
         if registration.failure is not None:
             raise error from registration.failure
         found = rejections.explain(error)
+        if found is None and registration.write is not None and not registration.written:
+            found = rejections.ignored(error)
         if found is not None:
             raise found from error
         raise

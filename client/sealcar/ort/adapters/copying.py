@@ -68,6 +68,7 @@ class Writer:
     def __call__(self, name: str, data: Untyped) -> None:
         """Pass one blob on."""
         write = self._registration.write
+        self._registration.written = True
         with _reporting(self._registration, blob(name)), _Buffer() as buffer:
             if write is None:
                 raise RuntimeSupportError("this compilation takes no blobs")

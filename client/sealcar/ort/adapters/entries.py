@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _PATH_BYTES: Final = 1000
 
 
-class _Outcome(ctypes.Structure):
+class Outcome(ctypes.Structure):
+    """What a callback reports to its trampoline."""
+
     _fields_ = (
         ("done", ctypes.c_int32),
         ("code", ctypes.c_int32),
@@ -43,9 +45,9 @@ class _Placement(ctypes.Structure):
 
 _STATE: Final = ctypes.c_size_t
 _SIZE: Final = ctypes.c_size_t
-_RESULT: Final = ctypes.POINTER(_Outcome)
-_WRITE: Final = ctypes.CFUNCTYPE(None, _STATE, ctypes.c_char_p, abi.POINTER, _SIZE, _RESULT)
-_READ: Final = ctypes.CFUNCTYPE(None, _STATE, ctypes.c_char_p, abi.POINTER, _RESULT)
+_RESULT: Final = ctypes.POINTER(Outcome)
+WRITE: Final = ctypes.CFUNCTYPE(None, _STATE, ctypes.c_char_p, abi.POINTER, _SIZE, _RESULT)
+READ: Final = ctypes.CFUNCTYPE(None, _STATE, ctypes.c_char_p, abi.POINTER, _RESULT)
 _MODEL: Final = ctypes.CFUNCTYPE(None, _STATE, abi.POINTER, _SIZE, _RESULT)
 _LOCATION: Final = ctypes.CFUNCTYPE(
     None, _STATE, ctypes.c_char_p, abi.POINTER, _SIZE, ctypes.POINTER(_Placement), _RESULT
@@ -75,6 +77,7 @@ def _write(state: int, raw: bytes, address: int, size: int, outcome: CType) -> N
     name = _name(raw)
 
     def body(found: Registration) -> None:
+        found.written = True
         if found.write is None:
             raise RuntimeSupportError("this compilation takes no blobs")
         found.write(name, address or 0, size)
@@ -160,7 +163,7 @@ class _Allocation:
 
 
 # objects that C holds the addresses of
-_ENTRIES: Final = (_WRITE(_write), _READ(_read), _MODEL(_model), _LOCATION(_location))
+_ENTRIES: Final = (WRITE(_write), READ(_read), _MODEL(_model), _LOCATION(_location))
 _lock: Final = threading.Lock()
 
 

@@ -11,8 +11,8 @@ from sealcar.errors import RuntimeSupportError
 _REJECTED: Final = re.compile(
     r"EP '(?P<name>[^']*)' does not support the registered EPContext data (?P<way>read|write)"
 )
-# where blobs would have gone; only a provider that ignores the callback tries to write there
-_NOWHERE: Final = re.compile(r"/dev/null/")
+# blobs would have gone where no file can be
+_NO_FILE: Final = re.compile(r"/dev/null/|[Ff]ailed to open|[Cc]annot open|[Cc]ould not open")
 
 
 def explain(error: Exception) -> RuntimeSupportError | None:
@@ -25,9 +25,15 @@ def explain(error: Exception) -> RuntimeSupportError | None:
             "callback under this ONNX Runtime; register its plugin with "
             "sealcar.ort.register_ep, or compile with embed=True"
         )
-    if _NOWHERE.search(text):
-        return RuntimeSupportError(
-            "the execution provider ignored the write callback and tried to write a plain file, "
-            "which was prevented; compile with embed=True"
-        )
     return None
+
+
+def ignored(error: Exception) -> RuntimeSupportError | None:
+    """Return what an error means if the write callback was set and never called, or None."""
+    if not _NO_FILE.search(str(error)):
+        return None
+    return RuntimeSupportError(
+        "the execution provider ignored the write callback and tried to write a plain file, which "
+        "was prevented; register its plugin with sealcar.ort.register_ep, or compile with "
+        "embed=True"
+    )
