@@ -22,6 +22,7 @@ _BITS: Final = MappingProxyType(
         15: 128,
         **dict.fromkeys((21, 22, 23), 4),
         **dict.fromkeys((25, 26), 2),
+        **dict.fromkeys((27, 28), 6),
     }
 )
 

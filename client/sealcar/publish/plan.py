@@ -100,7 +100,7 @@ def _is_directory(source: Path) -> bool:
     try:
         return stat.S_ISDIR(source.stat().st_mode)
     except (OSError, ValueError) as error:
-        raise NotFoundError(f"{names.shown(str(source))} can't be found: {error}") from error
+        raise NotFoundError(f"{names.shown(str(source))} can't be found") from error
 
 
 def _package(root: Path, name: str | None, version: str) -> ImportPlan:
