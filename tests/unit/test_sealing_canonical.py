@@ -148,3 +148,13 @@ def test_what_isn_t_written_inline_is_refused_by_its_place(manifest: Any, place:
 
 def test_pointers_escape_what_would_be_ambiguous() -> None:
     assert pointer("a/b", "~") == "/a~1b/~0"
+
+
+def test_a_place_in_a_message_holds_no_control_characters() -> None:
+    assert pointer("a\n\x1b[31m", "é") == r"/a\n\x1b[31m/\xe9"
+
+
+def test_finding_a_key_that_stands_twice_takes_no_quadratic_time() -> None:
+    keys = ",".join(f'"{number}":0' for number in range(200_000))
+    with pytest.raises(InvalidPackageError, match="'199999' stands twice"):
+        strict_json(f'{{{keys},"199999":1}}')

@@ -115,8 +115,9 @@ def covered(manifest: JsonValue) -> Covered:
 
 
 def pointer(*path: str) -> str:
-    """Return the place in the manifest as a JSON Pointer (RFC 6901)."""
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+    """Return the place in the manifest for a message: a JSON Pointer (RFC 6901), in ASCII."""
+    text = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+    return ascii(text)[1:-1]
 
 
 def _variant(component: str, name: str, value: JsonValue) -> CoveredVariant:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from typing import Any, Final, NoReturn, TypeAlias
 
 from sealcar.errors import InvalidPackageError, SealcarError
@@ -64,9 +65,8 @@ def strict_json(
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _RefusedError(f"the key {twice!a} stands twice in one object")
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise _RefusedError(f"the key {twice[:60]!a} stands twice in one object")
     return made
 
 
