@@ -22,6 +22,7 @@ from sealcar.errors import (
     WrongStateError,
 )
 from sealcar_server.sealing.derivation import PayloadKey
+from sealcar_server.sealing.descriptor import Descriptor
 from sealcar_server.sealing.layout import FIRST_PIECE, PIECE, SEGMENT, Layout
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.sealing.writer import SealedSize, SealedWriter
@@ -181,7 +182,8 @@ def test_a_reader_that_fails_to_open_closes_its_file(path: Path, sealed: SealedS
 def test_a_file_that_can_t_be_read_is_a_storage_error(path: Path, sealed: SealedSize) -> None:
     with opened(path, KEY, sealed) as reader:
         fd = os.open(path.parent, os.O_RDONLY)
-        os.dup2(fd, reader._fd)
+        with reader._file as number:
+            os.dup2(fd, number)
         os.close(fd)
         with pytest.raises(StorageError, match="directory"):
             reader.read_segment(0, Scratch())
@@ -307,3 +309,26 @@ def test_a_scratch_lies_in_one_huge_page_and_is_wiped_whole() -> None:
     scratch.wipe()
     assert not any(scratch.plain)
     assert not any(scratch.sealed)
+
+
+def test_a_closed_reader_or_writer_refuses(path: Path, sealed: SealedSize) -> None:
+    reader, scratch = opened(path, KEY, sealed), Scratch()
+    reader.close()
+    reader.close()
+    with pytest.raises(WrongStateError, match="closed"):
+        reader.read_segment(0, scratch)
+    writer = SealedWriter(os.open(path, os.O_WRONLY), KEY)
+    writer.close()
+    with pytest.raises(WrongStateError, match="closed"):
+        writer.seal_segment(0, scratch, 1, last=True)
+
+
+def test_a_descriptor_stays_open_until_its_last_user_is_done(path: Path) -> None:
+    path.touch()
+    descriptor = Descriptor(os.open(path, os.O_RDONLY))
+    with descriptor as fd:
+        with descriptor:
+            descriptor.close()
+        os.fstat(fd)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cryptography.exceptions import InvalidTag
 
 from sealcar.errors import NotAuthenticError, Place, StorageError, TruncatedError
+from sealcar_server.sealing.descriptor import Descriptor
 from sealcar_server.sealing.layout import Layout, Span
 from sealcar_server.sealing.stream import StreamCipher
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SealedReader:
-    """One sealed payload, open for reading. Thread-safe; close it after the last read.
+    """One sealed payload, open for reading. Thread-safe.
 
     Args:
         fd: of the sealed file. It belongs to the reader from now on, and is closed if this fails.
@@ -46,7 +47,7 @@ class SealedReader:
     def __init__(
         self, fd: int, key: PayloadKey, *, commitment: bytes, plain_size: int, scratch: Scratch
     ) -> None:
-        self._fd = fd
+        self._file = Descriptor(fd)
         self._failure: NotAuthenticError | TruncatedError | None = None
         try:
             self.layout = _layout(fd, key, plain_size)
@@ -65,6 +66,7 @@ class SealedReader:
             NotAuthenticError: the segment isn't authentic; the scratch is wiped.
             TruncatedError: the file was cut; the scratch is wiped.
             StorageError: the file can't be read; the scratch is wiped.
+            WrongStateError: the reader is closed.
         """
         span = self.layout.span(index)
         if self._failure:
@@ -84,7 +86,8 @@ class SealedReader:
         sealed = scratch.plain[: span.size]
         place = Place(phase="authenticate", offset=span.plain_at, length=span.plain_size)
         try:
-            _read(self._fd, sealed, span.at)
+            with self._file as fd:
+                _read(fd, sealed, span.at)
             last = index == self.layout.count - 1
             self._cipher.open(index, sealed, sealed[: span.plain_size], last=last)
         except InvalidTag:
@@ -93,10 +96,8 @@ class SealedReader:
             raise error.at(offset=place.offset, length=place.length) from None
 
     def close(self) -> None:
-        """Close the file. Repeating it is fine."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        """Close the file, after the reads that are under way. Repeating it is fine."""
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,7 @@ from sealcar.errors import (
     StorageError,
     WrongStateError,
 )
+from sealcar_server.sealing.descriptor import Descriptor
 from sealcar_server.sealing.layout import TAG, Layout
 from sealcar_server.sealing.memory import LIBC
 from sealcar_server.sealing.stream import StreamCipher, fresh_header
@@ -54,7 +55,7 @@ class SealedWriter:
     """
 
     def __init__(self, fd: int, key: PayloadKey) -> None:
-        self._fd = fd
+        self._file = Descriptor(fd)
         self._params = key.params
         self._lock = threading.Lock()
         self._claimed: set[int] = set()
@@ -73,7 +74,7 @@ class SealedWriter:
         """Seal `scratch.plain[:plain_size]` as this segment and write it to its place.
 
         Raises:
-            WrongStateError: it was sealed before, or comes after the last.
+            WrongStateError: it was sealed before, or comes after the last; or the writer is closed.
             InvalidRequestError: only the last segment may be less than full, and only that of an
                 empty payload empty.
             ExhaustedError: the disk is full.
@@ -83,7 +84,8 @@ class SealedWriter:
         sealed = scratch.sealed[: plain_size + TAG]
         self._cipher.seal(index, scratch.plain[:plain_size], sealed, last=last)
         at = index * self._params.segment if index else self._params.header
-        _write(self._fd, sealed, at)
+        with self._file as fd:
+            _write(fd, sealed, at)
         with self._lock:
             self._sealed += 1
 
@@ -91,7 +93,7 @@ class SealedWriter:
         """Wait until everything is on the disk.
 
         Raises:
-            WrongStateError: a segment is missing.
+            WrongStateError: a segment is missing, or the writer is closed.
             ExhaustedError: the disk is full.
             StorageError: the file can't be written.
         """
@@ -99,17 +101,19 @@ class SealedWriter:
             layout = self._layout
             if layout is None or self._sealed != layout.count:
                 raise WrongStateError("the payload isn't complete: a segment is missing")
-        try:
-            os.fsync(self._fd)
-        except OSError as error:
-            raise _failure(error) from error
+        with self._file as fd:
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                raise _failure(error) from error
         return SealedSize(layout.plain_size, self._commitment)
 
     def close(self) -> None:
-        """Close the file. Repeating it is fine; without `finish` before, throw the file away."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        """Close the file, after the writes that are under way. Repeating it is fine.
+
+        Without `finish` before, the file is to be thrown away.
+        """
+        self._file.close()
 
     def _claim(self, index: int, plain_size: int, *, last: bool) -> None:
         full = self._params.piece if index else self._params.first_piece
