@@ -32,7 +32,7 @@ class _Written:
 
     section: str
     name: str  # of a named section, else empty
-    key: str
+    key: str  # empty: the section is there
     value: object
     place: str
     base: Path
@@ -103,6 +103,7 @@ def _of_file(file: Path) -> Iterator[_Written]:
         for name, keys in _table(tables, f"{file}: [{section}]").items():
             place = f"{file}: {_label(section, name)}"
             _check_name(section, name, place)
+            yield _Written(section, name, "", None, place, base)  # even if it says nothing
             for key, value in _table(keys, place).items():
                 _check_key(section, key, place)
                 yield _Written(section, name, key, value, f"{place} {key}", base)
