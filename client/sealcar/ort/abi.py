@@ -77,6 +77,10 @@ _ERRORS: Final = (
     "NotImplemented",
     "InvalidGraph",
     "EPFail",
+    "ModelLoadCanceled",
+    "ModelRequiresCompilation",
+    "NotFound",
+    "DeviceReset",
 )
 
 
@@ -127,14 +131,15 @@ _WARNING: Final = 2
 
 def error_class(code: int) -> type[Exception]:
     """Return the runtime's exception for one of its error codes."""
+    known = _bindings()
     name = _ERRORS[code] if 0 < code < len(_ERRORS) else "Fail"
-    found: type[Exception] = getattr(_bindings(), name)
+    found: type[Exception] = getattr(known, name, known.Fail)
     return found
 
 
 def error_classes() -> tuple[type[Exception], ...]:
     """Return all of the runtime's exceptions; they share no base but Exception."""
-    return tuple(getattr(_bindings(), name) for name in _ERRORS[1:])
+    return tuple({error_class(code) for code in range(1, len(_ERRORS))})
 
 
 def function(table: Table, slot: int, result: CType, *arguments: CType) -> Function:
