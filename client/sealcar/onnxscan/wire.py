@@ -215,6 +215,8 @@ def varint(data: memoryview, at: int, end: int, where: str) -> tuple[int, int]:
     Raises:
         InvalidPackageError: cut off, or over 64 bits.
     """
+    if at < end and data[at] < _MORE:
+        return data[at], at + 1
     value = shift = 0
     for place in range(at, min(end, at + _MAX_VARINT)):
         byte = data[place]
