@@ -59,15 +59,21 @@ class DataConnection:
             DeniedError: the socket's permissions keep this process out.
             IncompatibleError: no common protocol.
         """
-        connection = cls(_connect(location, deadline), timeout)
-        try:
-            hello = pb.Attest(protocol=PROTOCOL, release=f"sealcar-python {__version__}")
-            answer = connection.request(pb.ClientPacket(attest=hello), "attested")
-        except BaseException:
-            connection.close()
-            raise
-        connection.attested = answer.attested
-        return connection
+        hello = pb.Attest(protocol=PROTOCOL, release=f"sealcar-python {__version__}")
+        while True:
+            connection = cls(_connect(location, deadline), timeout)
+            try:
+                answer = connection.request(pb.ClientPacket(attest=hello), "attested")
+            except BaseException as error:
+                connection.close()
+                # one that is just going, or just coming
+                late = time.monotonic() + _RETRY >= deadline
+                if late or not isinstance(error, UnavailableError):
+                    raise
+                time.sleep(_RETRY)
+            else:
+                connection.attested = answer.attested
+                return connection
 
     def request(
         self, packet: pb.ClientPacket, *wanted: str, patience: float | None = None
