@@ -6,7 +6,6 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
-from sealcar import names
 from sealcar.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -24,6 +23,7 @@ from sealcar_server.service.composing import Lineage, compose
 from sealcar_server.service.failing import during
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.values import Announced, Imported
+from sealcar_server.store.local import store_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -221,6 +221,6 @@ def _default_version(prepared: manifest.Object) -> str:
     """Return the publisher's version if it can be one of the store, else "1"."""
     version = prepared.get("package_version")
     try:
-        return names.store_name(version) if isinstance(version, str) else _FIRST_VERSION
+        return store_version(version) if isinstance(version, str) else _FIRST_VERSION
     except InvalidNameError:
         return _FIRST_VERSION

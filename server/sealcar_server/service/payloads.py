@@ -216,11 +216,12 @@ class Payloads:
         return opened, opened.variant(scope.component, scope.variant)
 
     def _package(self, principal: Principal, right: Right, scope: ScopeKey) -> OpenedPackage:
-        names.store_name(scope.package)
-        if not scope.component or not scope.variant:
-            raise InvalidRequestError("a scope needs a component and a variant")
-        self._policy.require(principal, right, scope.package, scope.component)
-        return self._opener.open(scope.package, scope.version, scope.generation)
+        with during("open", **place_of(scope)):
+            names.store_name(scope.package)
+            if not scope.component or not scope.variant:
+                raise InvalidRequestError("a scope needs a component and a variant")
+            self._policy.require(principal, right, scope.package, scope.component)
+            return self._opener.open(scope.package, scope.version, scope.generation)
 
 
 def _resolved(scope: ScopeKey, opened: OpenedPackage) -> ScopeKey:

@@ -89,7 +89,7 @@ class LocalStore:
     def versions(self, name: str) -> list[str]:
         """Return the versions that have a generation, sorted; none if there is no package."""
         try:
-            with self._root.enter(_package(name)) as package:
+            with self._root.enter(store_package(name)) as package:
                 found = [version for version in package.directories() if _fits(version)]
         except NotFoundError:
             return []
@@ -98,7 +98,9 @@ class LocalStore:
     def numbers(self, name: str, version: str) -> list[int]:
         """Return the generations' numbers, newest first; none if there is no such version."""
         try:
-            with self._root.enter(_package(name), _version(version), GENERATIONS) as generations:
+            with self._root.enter(
+                store_package(name), store_version(version), GENERATIONS
+            ) as generations:
                 found = [text for text in generations.directories() if _NUMBER.fullmatch(text)]
         except NotFoundError:
             return []
@@ -115,7 +117,7 @@ class LocalStore:
         Raises:
             NotFoundError: there is no complete one of that number.
         """
-        if not self._complete(_package(name), _version(version), number):
+        if not self._complete(store_package(name), store_version(version), number):
             raise NotFoundError(f"no generation {number}")
         return Generation(self._root, name, version, number)
 
@@ -126,12 +128,12 @@ class LocalStore:
             InvalidNameError: name or version breaks a rule.
             ExhaustedError, StorageError: nothing can be written.
         """
-        return Staging(self._root, self._area, _package(name), _version(version))
+        return Staging(self._root, self._area, store_package(name), store_version(version))
 
     def read_current(self, name: str) -> bytes | None:
         """Return the pointer to the current version as it was written; None if there is none."""
         try:
-            with self._root.enter(_package(name)) as package:
+            with self._root.enter(store_package(name)) as package:
                 return package.read(CURRENT, MAX_CURRENT)
         except NotFoundError:
             return None
@@ -168,13 +170,15 @@ class LocalStore:
         self.close()
 
 
-def _package(name: str) -> str:
+def store_package(name: str) -> str:
+    """Check the name of a package; InvalidNameError if the store can't have one of that name."""
     if names.store_name(name) == IDENTITY:
         raise InvalidNameError(f"package name {IDENTITY} is a name of the store")
     return name
 
 
-def _version(version: str) -> str:
+def store_version(version: str) -> str:
+    """Check a version; InvalidNameError if the store can't have one of that name."""
     if names.store_name(version, "version") == CURRENT:
         raise InvalidNameError(f"version {CURRENT} is a name of the store")
     return version
