@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from onnx import SparseTensorProto, TensorProto, helper
 from support.onnx_models import ep_context, external, inline, located, model, raw
 
@@ -16,6 +18,7 @@ from sealcar import onnxscan, publish
 from sealcar.errors import InvalidPackageError, SealcarError
 
 if TYPE_CHECKING:
+    import random
     from pathlib import Path
 
 DATA = bytes(range(64))
@@ -444,6 +447,27 @@ def test_a_file_changed_between_check_and_sending_is_refused(
                 stream.truncate(payload.size + 1)
         with pytest.raises(InvalidPackageError, match="changed"):
             list(payload.chunks())
+
+
+@given(st.randoms(use_true_random=False))
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_damaged_model_is_refused_or_planned_but_nothing_else_happens(
+    folder: Path, source: random.Random
+) -> None:
+    blob = ep_context(embed_mode=0, ep_cache_context="w.bin", main_context=1)
+    choice = source.choice([model(located("w.bin")), model(nodes=[blob]), subgraph(located("w"))])
+    data = bytearray(raw(choice))
+    for _ in range(source.randrange(1, 5)):
+        at = source.randrange(len(data) + 1)
+        data[at : at + source.randrange(4)] = source.randbytes(source.randrange(4))
+    try:
+        plan = planned(folder, bytes(data))
+    except InvalidPackageError:
+        return
+    with plan:
+        assert {item.name for item in plan.payloads} <= {"m.onnx", "w.bin"}
 
 
 def write_package(root: Path, **variant: object) -> Path:

@@ -79,7 +79,7 @@ infos = st.dictionaries(
     st.one_of(st.just({"model_file": "m"}), paths, st.just("info.json"), junk),
     max_size=2,
 )
-variants = st.one_of(
+variants: st.SearchStrategy[Any] = st.one_of(
     sometimes(
         {},
         variant_directory=st.one_of(paths, paths, junk),
@@ -153,7 +153,7 @@ def ours(root: Path, rules: modelpackage.Rules) -> Any:  # noqa: ANN401  (any JS
 
 @given(manifest=manifests, flags=st.tuples(*[st.booleans()] * 3))
 @settings(
-    max_examples=1500,
+    max_examples=800,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
