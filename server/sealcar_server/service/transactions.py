@@ -84,6 +84,8 @@ class Transaction:
         scope = self.scope
         with during("write", payload=name, **place_of(scope)):
             naming.payload(name, kind)
+            with self._changed:
+                self._require_open()
             # asking for the key may take long: nobody waits for it
             key = self._opener.payload_key(self.base, scope.component, scope.variant, name)
             with self._changed:
