@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from support import eps, models
@@ -27,6 +27,9 @@ from sealcar.ort.adapters import registrar
 from sealcar.ort.callbacks import Compilation
 from sealcar.ort.ep import UntestedPluginWarning
 
+if TYPE_CHECKING:
+    from sealcar.ort.runtime import Untyped
+
 WRAPPING: Final = runtime.version() >= (1, 31)
 only_wrapped = pytest.mark.skipif(not WRAPPING, reason="ONNX Runtime before 1.31 wraps nothing")
 SETTINGS: Final = {"backend_type": "htp", "offload_graph_io_quantization": "0"}
@@ -35,13 +38,13 @@ OTHER_NAME: Final = "qnn"
 TESTS: Final = Path(__file__).parents[1]
 
 
-def qnn_options(devices: list[Any]) -> Any:  # noqa: ANN401  (untyped runtime)
+def qnn_options(devices: list[Untyped]) -> Untyped:
     options = eps.quiet_options()
     options.add_provider_for_devices(devices[:1], SETTINGS)
     return options
 
 
-def round_trip(devices: list[Any]) -> Any:  # noqa: ANN401  (untyped runtime)
+def round_trip(devices: list[Untyped]) -> Untyped:
     """Compile and load with QNN; return the session."""
     store = BlobStore()
     model = models.split_model()
@@ -54,7 +57,7 @@ def round_trip(devices: list[Any]) -> Any:  # noqa: ANN401  (untyped runtime)
 
 
 @pytest.fixture
-def qnn() -> Any:  # noqa: ANN401  (untyped plugins)
+def qnn() -> Untyped:
     return eps.module("qnn")
 
 
@@ -76,13 +79,24 @@ def test_the_data_holds_nothing_but_versions() -> None:
 
 
 @pytest.mark.parametrize("version", [(1, 33), (2, 0)])
-def test_a_runtime_that_was_not_tested_is_refused(version: tuple[int, int], qnn: Any) -> None:  # noqa: ANN401
+def test_a_runtime_that_was_not_tested_is_refused(version: tuple[int, int], qnn: Untyped) -> None:
     with pytest.raises(RuntimeSupportError, match=r"onnxruntime-qnn .* wasn't tested with"):
         compat.require_tested(qnn.__name__, version)
 
 
+def test_a_plugin_of_an_unknown_version_is_refused(
+    tmp_path: Path, qnn: Untyped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = tmp_path / "onnxruntime_qnn-99.9.dist-info"
+    newer.mkdir()
+    (newer / "METADATA").write_text("Metadata-Version: 2.1\nName: onnxruntime-qnn\nVersion: 99.9\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(RuntimeSupportError, match=r"onnxruntime-qnn 99\.9 wasn't tested with"):
+        compat.require_tested(qnn.__name__, (1, 32))
+
+
 @only_wrapped
-def test_a_plugin_that_was_not_tested_is_refused_unless_the_caller_insists(qnn: Any) -> None:  # noqa: ANN401
+def test_a_plugin_that_was_not_tested_is_refused_unless_the_caller_insists(qnn: Untyped) -> None:
     other = SimpleNamespace(__name__="other_plugin", get_library_path=qnn.get_library_path)
     with pytest.raises(RuntimeSupportError, match="'other_plugin' was never tested"):
         register_ep(other, registration_name="other")
@@ -103,26 +117,26 @@ def test_what_is_no_plugin_is_refused(plugin: str, text: str) -> None:
         register_ep(plugin)
 
 
-def test_a_library_that_can_not_be_loaded_is_refused(tmp_path: Path, qnn: Any) -> None:  # noqa: ANN401
+def test_a_library_that_can_not_be_loaded_is_refused(tmp_path: Path, qnn: Untyped) -> None:
     missing = SimpleNamespace(
         __name__=qnn.__name__, get_library_path=lambda: str(tmp_path / "missing.so")
     )
     with pytest.raises(RuntimeSupportError, match=r"missing\.so"):
-        register_ep(missing, registration_name="missing", allow_untested=True)
+        eps.register(missing, "missing")
 
 
-def test_a_name_is_registered_once(qnn: Any) -> None:  # noqa: ANN401
-    register_ep(qnn, registration_name="once", allow_untested=eps.refreshing())
+def test_a_name_is_registered_once(qnn: Untyped) -> None:
+    eps.register(qnn, "once")
     with pytest.raises(AlreadyExistsError, match="once"):
-        register_ep(qnn, registration_name="once", allow_untested=eps.refreshing())
+        eps.register(qnn, "once")
     unregister_ep("once")
     with pytest.raises(NotFoundError, match="once"):
         unregister_ep("once")
 
 
-def test_twenty_cycles_of_register_compile_load_and_unregister(qnn: Any) -> None:  # noqa: ANN401
+def test_twenty_cycles_of_register_compile_load_and_unregister(qnn: Untyped) -> None:
     for _ in range(20):
-        devices = register_ep(qnn, registration_name=OTHER_NAME, allow_untested=eps.refreshing())
+        devices = eps.register(qnn, OTHER_NAME)
         assert [device.ep_name for device in devices] == [OTHER_NAME] * len(devices)
         ready = round_trip(devices)
         del ready, devices
@@ -131,10 +145,8 @@ def test_twenty_cycles_of_register_compile_load_and_unregister(qnn: Any) -> None
 
 
 @only_wrapped
-def test_a_plugin_stays_registered_while_a_session_uses_it(qnn: Any) -> None:  # noqa: ANN401
-    ready = round_trip(
-        register_ep(qnn, registration_name=OTHER_NAME, allow_untested=eps.refreshing())
-    )
+def test_a_plugin_stays_registered_while_a_session_uses_it(qnn: Untyped) -> None:
+    ready = round_trip(eps.register(qnn, OTHER_NAME))
     with pytest.raises(WrongStateError, match="sessions still use"):
         unregister_ep(OTHER_NAME)
     ready.run(None, models.sample_input())
@@ -182,7 +194,9 @@ assert store.writes == [] and store.model == b""
 """
 
 
-def test_a_plugin_that_never_adopted_the_callbacks_fails_closed(tmp_path: Path, qnn: Any) -> None:  # noqa: ANN401
+def test_a_plugin_that_never_adopted_the_callbacks_fails_closed(
+    tmp_path: Path, qnn: Untyped
+) -> None:
     """The real plugin, from which the shim hides that there are callbacks."""
     assert qnn
     environment = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from support import eps, models
@@ -43,7 +43,7 @@ class BlobStore:
         self.model += ctypes.string_at(address, size)
 
 
-def compiled(name: str, model: bytes, **settings: Any) -> BlobStore:  # noqa: ANN401  (Compilation's)
+def compiled(name: str, model: bytes, **settings: Untyped) -> BlobStore:
     """Compile with a plugin into a fresh store."""
     store = BlobStore()
     compilation = Compilation(model, store.sink, write=store.write, **settings)
@@ -51,19 +51,19 @@ def compiled(name: str, model: bytes, **settings: Any) -> BlobStore:  # noqa: AN
     return store
 
 
-def session(name: str, store: BlobStore) -> Any:  # noqa: ANN401  (untyped runtime)
+def session(name: str, store: BlobStore) -> Untyped:
     """Load what a store has with a plugin."""
     options = eps.require(name).options()
     registrar().set_read(options, store.read)
     return loaded(bytes(store.model), options)
 
 
-def loaded(model: bytes, options: Any) -> Any:  # noqa: ANN401  (untyped runtime)
+def loaded(model: bytes, options: Untyped) -> Untyped:
     """Make a session that never retries on the CPU."""
     return runtime.onnxruntime().InferenceSession(model, options, enable_fallback=0)
 
 
-def on_cpu(model: bytes) -> Any:  # noqa: ANN401  (untyped runtime)
+def on_cpu(model: bytes) -> Untyped:
     """Return the plain model's output on the CPU."""
     make = runtime.onnxruntime().InferenceSession
     plain = make(model, eps.quiet_options(), providers=["CPUExecutionProvider"])

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -22,11 +22,13 @@ from sealcar.ort.ep import UntestedPluginWarning
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sealcar.ort.runtime import Untyped
+
 NAMES: Final = ("qnn", "openvino")
 SOURCES: Final = Path(__file__).parents[1] / "native"
 
 _MODULES: Final = {"qnn": "onnxruntime_qnn", "openvino": "onnxruntime_ep_openvino"}
-_SETTINGS: Final[dict[str, dict[str, str]]] = {
+SETTINGS: Final[dict[str, dict[str, str]]] = {
     # the simulator computes in floating point only what isn't quantised at the graph's edges
     "qnn": {"backend_type": "htp", "offload_graph_io_quantization": "0"},
     "openvino": {},
@@ -38,17 +40,17 @@ class Ep:
     """A registered plugin: its provider's name, its first device and options for it."""
 
     name: str
-    device: Any
+    device: Untyped
     settings: Mapping[str, str]
 
-    def options(self) -> Any:  # noqa: ANN401  (untyped runtime)
+    def options(self) -> Untyped:
         """Return fresh session options with this provider."""
         options = quiet_options()
         options.add_provider_for_devices([self.device], dict(self.settings))
         return options
 
 
-def quiet_options() -> Any:  # noqa: ANN401  (untyped runtime)
+def quiet_options() -> Untyped:
     """Return session options whose failures aren't printed: tests provoke them."""
     options = runtime.onnxruntime().SessionOptions()
     options.log_severity_level = 4
@@ -59,13 +61,18 @@ def quiet_options() -> Any:  # noqa: ANN401  (untyped runtime)
 def require(name: str) -> Ep:
     """Return the plugin "qnn" or "openvino", registered once for the process; or skip."""
     runtime.onnxruntime().set_default_logger_severity(4)
+    devices = register(module(name))
+    if not devices:
+        pytest.skip(f"{name}: no device of this plugin on this machine")
+    return Ep(devices[0].ep_name, devices[0], SETTINGS[name])
+
+
+def register(plugin: Untyped, name: str | None = None) -> list[Untyped]:
+    """Register a plugin; a pair that wasn't tested is no error while we find out."""
     with warnings.catch_warnings():
         if refreshing():
             warnings.simplefilter("ignore", UntestedPluginWarning)
-        devices = register_ep(module(name), allow_untested=refreshing())
-    if not devices:
-        pytest.skip(f"{name}: no device of this plugin on this machine")
-    return Ep(devices[0].ep_name, devices[0], _SETTINGS[name])
+        return register_ep(plugin, registration_name=name, allow_untested=refreshing())
 
 
 def refreshing() -> bool:
@@ -73,7 +80,7 @@ def refreshing() -> bool:
     return "SEALCAR_REFRESH_COMPAT" in os.environ
 
 
-def module(name: str) -> Any:  # noqa: ANN401  (untyped plugins)
+def module(name: str) -> Untyped:
     """Return a plugin's module; OpenVINO's library is our shim before the real one."""
     if find_spec(_MODULES[name]) is None:
         pytest.skip(f"{name}: {_MODULES[name]} isn't installed (no wheel for this machine?)")
@@ -81,7 +88,7 @@ def module(name: str) -> Any:  # noqa: ANN401  (untyped plugins)
     return shimmed(found) if name == "openvino" else found
 
 
-def shimmed(plugin: Any, source: str = "vendor_shim.c") -> Any:  # noqa: ANN401  (untyped plugins)
+def shimmed(plugin: Untyped, source: str = "vendor_shim.c") -> Untyped:
     """Return a plugin's module as it is with the shim as its library."""
     os.environ["SEALCAR_SHIM_PLUGIN"] = plugin.get_library_path()
     library = str(build(source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -13,6 +13,8 @@ from sealcar.ort import abi
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sealcar.ort.runtime import Untyped
 
 POINTER: Final = ctypes.c_void_p
 
@@ -36,6 +38,6 @@ def code_and_text(status: int | None) -> tuple[int, str]:
     return code, text.decode()
 
 
-def entry(library: ctypes.CDLL, name: str, *arguments: Any) -> Any:  # noqa: ANN401  (ctypes)
+def entry(library: ctypes.CDLL, name: str, *arguments: Untyped) -> Untyped:
     """Return a function of a library that returns a status."""
     return ctypes.CFUNCTYPE(POINTER, *arguments)((name, library))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from support import eps, natives
@@ -15,6 +15,8 @@ from sealcar.ort import abi, runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sealcar.ort.runtime import Untyped
 
 pytestmark = pytest.mark.skipif(
     runtime.version() < (1, 31), reason="ONNX Runtime before 1.31 passes through"
@@ -95,7 +97,7 @@ class Wrapped:
         assert call(ep, ctypes.byref(flags)) is None
         return flags.value
 
-    def _slot(self, table: int, slot: int, *types: Any) -> Any:  # noqa: ANN401  (ctypes)
+    def _slot(self, table: int, slot: int, *types: Untyped) -> Untyped:
         address = slots(table, slot + 1)[slot]
         assert address
         return ctypes.CFUNCTYPE(*types)(address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from support import natives
@@ -15,6 +15,8 @@ from sealcar.ort.adapters.entries import READ, WRITE, Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from sealcar.ort.runtime import Untyped
 
 SIZE: Final = ctypes.c_size_t
 _ALLOC: Final = ctypes.CFUNCTYPE(POINTER, POINTER, SIZE)
@@ -29,7 +31,7 @@ class Allocator(ctypes.Structure):
     def __init__(self, *, empty: bool = False) -> None:
         super().__init__(32, _ALLOC(self._give), _FREE(self._take))
         self.empty = empty
-        self.given: list[Any] = []
+        self.given: list[Untyped] = []
         self.returned: list[bytes] = []
 
     def _give(self, _self: int, size: int) -> int | None:
@@ -48,12 +50,12 @@ class Native:
 
     def __init__(self, folder: Path) -> None:
         self.library = natives.private_copy(folder)
-        self._kept: list[Any] = []
+        self._kept: list[Untyped] = []
 
     def bind(
         self,
-        read: Callable[[int, bytes, int, Any], None] | None = None,
-        write: Callable[[int, bytes, int, int, Any], None] | None = None,
+        read: Callable[[int, bytes, int, Untyped], None] | None = None,
+        write: Callable[[int, bytes, int, int, Untyped], None] | None = None,
     ) -> None:
         self._kept = [WRITE(write or _unexpected), READ(read or _unexpected)]
         addresses = [ctypes.cast(function, POINTER) for function in self._kept]
@@ -71,7 +73,7 @@ class Native:
         return status
 
 
-def _unexpected(*_arguments: Any) -> None:  # noqa: ANN401  (ctypes)
+def _unexpected(*_arguments: Untyped) -> None:
     raise AssertionError
 
 
@@ -81,7 +83,7 @@ def native(tmp_path: Path) -> Native:
 
 
 def test_a_finished_read_hands_the_filled_buffer_over(native: Native) -> None:
-    def read(state: int, name: bytes, io: int, outcome: Any) -> None:  # noqa: ANN401  (ctypes)
+    def read(state: int, name: bytes, io: int, outcome: Untyped) -> None:
         assert (state, name) == (5, b"blob")
         ctypes.memmove(native.library.sealcar_allocate(io, 6), b"sealed", 6)
         outcome[0].done = 1
@@ -107,7 +109,7 @@ def test_a_finished_read_hands_the_filled_buffer_over(native: Native) -> None:
 def test_a_failed_read_wipes_and_frees_what_it_got(
     native: Native, text: bytes, code: int, told: tuple[int, str]
 ) -> None:
-    def read(_state: int, _name: bytes, io: int, outcome: Any) -> None:  # noqa: ANN401  (ctypes)
+    def read(_state: int, _name: bytes, io: int, outcome: Untyped) -> None:
         ctypes.memmove(native.library.sealcar_allocate(io, 6), b"secret", 6)
         ctypes.memmove(ctypes.addressof(outcome[0]) + Outcome.text.offset, text, len(text))
         outcome[0].code = code
@@ -121,7 +123,7 @@ def test_a_failed_read_wipes_and_frees_what_it_got(
 
 
 def test_a_read_that_claims_success_without_a_buffer_failed(native: Native) -> None:
-    def read(_state: int, _name: bytes, _io: int, outcome: Any) -> None:  # noqa: ANN401  (ctypes)
+    def read(_state: int, _name: bytes, _io: int, outcome: Untyped) -> None:
         outcome[0].done = 1
 
     native.bind(read)
@@ -134,7 +136,7 @@ def test_a_read_that_claims_success_without_a_buffer_failed(native: Native) -> N
 def test_no_memory_of_an_impossible_size(native: Native, size: int) -> None:
     got: list[int | None] = []
 
-    def read(_state: int, _name: bytes, io: int, _outcome: Any) -> None:  # noqa: ANN401  (ctypes)
+    def read(_state: int, _name: bytes, io: int, _outcome: Untyped) -> None:
         got.append(native.library.sealcar_allocate(io, size))
 
     native.bind(read)
@@ -147,7 +149,7 @@ def test_no_memory_of_an_impossible_size(native: Native, size: int) -> None:
 def test_memory_is_given_once(native: Native) -> None:
     got: list[int | None] = []
 
-    def read(_state: int, _name: bytes, io: int, outcome: Any) -> None:  # noqa: ANN401  (ctypes)
+    def read(_state: int, _name: bytes, io: int, outcome: Untyped) -> None:
         got.extend(native.library.sealcar_allocate(io, 8) for _ in range(2))
         outcome[0].done = 1
 
@@ -159,7 +161,7 @@ def test_memory_is_given_once(native: Native) -> None:
 
 
 def test_an_allocator_without_memory_is_a_failure(native: Native) -> None:
-    def read(_state: int, _name: bytes, io: int, outcome: Any) -> None:  # noqa: ANN401  (ctypes)
+    def read(_state: int, _name: bytes, io: int, outcome: Untyped) -> None:
         assert native.library.sealcar_allocate(io, 8) is None
         outcome[0].done = 1
 
@@ -172,11 +174,11 @@ def test_an_allocator_without_memory_is_a_failure(native: Native) -> None:
 def test_a_function_that_raises_into_the_trampoline_is_a_failure(
     native: Native, error: type[BaseException]
 ) -> None:
-    def read(_state: int, _name: bytes, io: int, _outcome: Any) -> None:  # noqa: ANN401  (ctypes)
+    def read(_state: int, _name: bytes, io: int, _outcome: Untyped) -> None:
         ctypes.memmove(native.library.sealcar_allocate(io, 6), b"secret", 6)
         raise error
 
-    def write(*_arguments: Any) -> None:  # noqa: ANN401  (ctypes)
+    def write(*_arguments: Untyped) -> None:
         raise error
 
     native.bind(read, write)
@@ -192,7 +194,7 @@ def test_a_function_that_raises_into_the_trampoline_is_a_failure(
 def test_a_finished_write_is_a_success(native: Native) -> None:
     got: list[tuple[int, bytes, bytes]] = []
 
-    def write(state: int, name: bytes, address: int, size: int, outcome: Any) -> None:  # noqa: ANN401  (ctypes)
+    def write(state: int, name: bytes, address: int, size: int, outcome: Untyped) -> None:
         got.append((state, name, ctypes.string_at(address, size)))
         outcome[0].done = 1
 
