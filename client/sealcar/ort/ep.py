@@ -50,6 +50,8 @@ def register_ep(
 ) -> list[Device]:
     """Register a plugin, and return its devices for `SessionOptions.add_provider_for_devices`.
 
+    There are none if the plugin supports no device of this machine.
+
     Args:
         plugin: its module or the module's name, as in "onnxruntime_qnn".
         registration_name: the module's own provider name by default. QNN's takes it as its own
@@ -88,6 +90,9 @@ def register_ep(
 
 def unregister_ep(registration_name: str) -> None:
     """Undo `register_ep`.
+
+    Living sessions are noticed where the compat wrapper is in use; elsewhere the caller sees to it
+    that there are none.
 
     Raises:
         NotFoundError: no such registration.

@@ -5,6 +5,9 @@
 * "bindings": 1.31 and later where sealcar's native part isn't built, through Python's own
   bindings, at the price of one more copy of each blob.
 * "none": 1.28 to 1.30 without the native part. Only embedded blobs work.
+
+Up to 1.30 `InferenceSession()` holds the GIL while it calls back, so a provider that read its blobs
+from a thread of its own would wait for ever. None of the published ones does.
 """
 
 from __future__ import annotations
