@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ import pytest
 from support.onnx_models import ep_context, inline, located, model, raw
 
 from sealcar import publish
-from sealcar.errors import InvalidNameError, InvalidPackageError, InvalidRequestError
+from sealcar.errors import (
+    ExhaustedError,
+    InvalidNameError,
+    InvalidPackageError,
+    InvalidRequestError,
+)
 
 BIG = range(100_000)
 
@@ -242,3 +248,19 @@ def test_duplicate_keys_in_a_manifest_are_refused(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(InvalidPackageError, match="twice"):
         publish.plan(tmp_path)
+
+
+def test_more_files_than_the_process_may_open_is_an_error_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    for index in range(60):
+        (tmp_path / "v" / str(index)).write_bytes(b"x")
+    package(tmp_path, components={"c": {"variants": {"v": {}}}})
+    before = open_files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (50, hard))
+    try:
+        with pytest.raises(ExhaustedError, match="ulimit"):
+            publish.plan(tmp_path, name="x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert open_files() == before
