@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sealcar.errors import InvalidRequestError, WrongStateError
+from sealcar.transfer.forking import ForkLock
 from sealcar.transfer.location import Location
 from sealcar.transfer.pool import Pool
 from sealcar.transfer.reading import Scope
@@ -60,7 +60,7 @@ class Client:
         self.location = location
         self._timeout = timeout
         self._pool = Pool(location, timeout=timeout)
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._catalogue: Catalogue | None = None
         self._closed = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from sealcar.errors import TruncatedError, UnavailableError, WrongStateError
+from sealcar.errors import InvalidNameError, TruncatedError, UnavailableError, WrongStateError
 from sealcar.transfer.memory import advise_huge, wipe
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar.v1 import payloads_pb2
@@ -24,8 +24,11 @@ class Incoming:
     """
 
     def __init__(self, connection: DataConnection, scope: common_pb2.Scope, name: str) -> None:
-        request = pb.ClientPacket(read=payloads_pb2.ReadRequest(scope=scope, name=name))
-        reading = connection.request(request, "reading").reading
+        try:
+            request = payloads_pb2.ReadRequest(scope=scope, name=name)
+        except (TypeError, ValueError) as error:
+            raise InvalidNameError(f"not a payload's name: {error}") from None
+        reading = connection.request(pb.ClientPacket(read=request), "reading").reading
         self._connection = connection
         self._data: bytes | None = reading.data if reading.HasField("data") else None
         self.size: int = reading.size if self._data is None else len(self._data)

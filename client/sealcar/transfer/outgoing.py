@@ -77,6 +77,20 @@ class Outgoing:
                 self.finished = True
                 return answer.written.payload
 
+    def cancel(self) -> None:
+        """Break it off; when this returns the daemon has thrown away what it had of it.
+
+        Raises:
+            SealcarError: the connection is gone; the daemon throws it away then too.
+        """
+        self._check()
+        self._connection.send(pb.ClientPacket(cancel=pb.Cancel()))
+        try:
+            while True:
+                self._connection.answer("free", "written", patience=_SYNC_PATIENCE)
+        except WrongStateError:
+            self.finished = True
+
     def _check(self) -> None:
         self._connection.check_process()
         if self.finished:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from sealcar.errors import NotFoundError, SealcarError
+from sealcar.transfer.forking import ForkLock
 from sealcar.transfer.memory import PrivateMemory
 from sealcar.transfer.payloads import MappedPayload, PayloadReader, PayloadRef
 from sealcar.transfer.scopes import OpenedScope, ScopeName, open_scope
@@ -31,7 +31,7 @@ class Scope:
         self._pool = pool
         self._asked = name
         self._resolve = resolve
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._opened: OpenedScope | None = None
 
     def open(self) -> OpenedScope:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import TYPE_CHECKING, Final, Self
 
-from sealcar.errors import InvalidRequestError, SealcarError, WrongStateError
+from sealcar.errors import InvalidNameError, InvalidRequestError, SealcarError, WrongStateError
 from sealcar.transfer.descriptors import Exported
+from sealcar.transfer.forking import ForkLock
 from sealcar.transfer.payloads import BorrowedBuffer, PayloadRef
 from sealcar.transfer.reading import Scope
 from sealcar.transfer.scopes import ScopeName, payload_kind
@@ -40,7 +40,7 @@ class Transaction:
 
     def __init__(self, pool: Pool, name: ScopeName) -> None:
         self._pool = pool
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._written: dict[str, PayloadRef] = {}
         self._ended = False
         self.scope = name
@@ -153,7 +153,7 @@ class Transaction:
         except SealcarError as error:
             raise self.scope.placed(error, "write", name) from error.__cause__
         except (TypeError, ValueError) as error:
-            refused = InvalidRequestError(f"not a payload's name: {error}")
+            refused = InvalidNameError(f"not a payload's name: {error}")
             raise self.scope.placed(refused, "write") from None
         return PayloadWriter(self._pool, self.scope, begin, self._count)
 

@@ -63,7 +63,7 @@ class PayloadWriter:
             with Exported(data) as buffer:
                 self._outgoing.write(buffer.address, buffer.size)
         except SealcarError as error:
-            self._release(usable=False)
+            self.close()
             raise self._placed(error) from error.__cause__
 
     def finish(self) -> PayloadRef:
@@ -84,8 +84,15 @@ class PayloadWriter:
         return reference
 
     def close(self) -> None:
-        """Break the transfer off unless it is finished."""
-        self._release(usable=False)
+        """Break the transfer off unless it is finished; the name is free again then."""
+        if not self._open:
+            return
+        try:
+            self._outgoing.cancel()
+        except SealcarError:
+            self._release(usable=False)
+        else:
+            self._release(usable=True)
 
     def _check(self) -> None:
         if not self._open:

@@ -268,7 +268,6 @@ class Connection:
 
     def _cancel(self) -> None:
         # when it is idle again, the transfer's end came first
+        self.cancelled = self.phase is not Phase.IDLE
         if self.operation is not None:
             self.operation.stop(cancelled())
-        elif self.phase is Phase.ASKED:
-            self.cancelled = True

@@ -209,7 +209,7 @@ class WriteOperation(Operation):
             connection.answer(pb.DaemonPacket(written=written))
         elif connection.phase is Phase.CLOSING:
             connection.settle()
-        elif error is not None and self._order.size == 0:
+        elif error is not None and (connection.cancelled or self._order.size == 0):
             connection.refuse(error)
         else:
             # pieces of it may still be on their way, and would be out of turn
