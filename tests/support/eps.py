@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 NAMES: Final = ("qnn", "openvino")
 SOURCES: Final = Path(__file__).parents[1] / "native"
+# tells the shim which plugin is behind it
+SHIM_TARGET: Final = "SEALCAR_SHIM_PLUGIN"
 
 _MODULES: Final = {"qnn": "onnxruntime_qnn", "openvino": "onnxruntime_ep_openvino"}
 SETTINGS: Final[dict[str, dict[str, str]]] = {
@@ -90,7 +92,7 @@ def module(name: str) -> Untyped:
 
 def shimmed(plugin: Untyped, source: str = "vendor_shim.c") -> Untyped:
     """Return a plugin's module as it is with the shim as its library."""
-    os.environ["SEALCAR_SHIM_PLUGIN"] = plugin.get_library_path()
+    os.environ[SHIM_TARGET] = plugin.get_library_path()
     library = str(build(source))
     return SimpleNamespace(
         __name__=plugin.__name__,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from sealcar import onnxscan
 from sealcar.errors import InvalidRequestError, RuntimeSupportError, SealcarError
 from sealcar.names import shown
-from sealcar.ort import adapters, configuration, initializers, options, runtime, scopes
+from sealcar.ort import adapters, configuration, initializers, options, probing, runtime, scopes
 from sealcar.ort.callbacks import Compilation
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def compile(  # noqa: A001, PLR0913  (what the runtime calls it; all but two are
     if source == variant:
         raise InvalidRequestError(f"{shown(variant)} can't be compiled into itself")
     registrar = adapters.registrar()
+    if not embed:
+        probing.check_write(session_options)
     scope = client.scope(package, component, source, version=version)
     name = scopes.model_of(scope)
     model = scope.read(name)
@@ -191,11 +193,10 @@ def check_complete(found: ModelScan, written: AbstractSet[str], weights: str) ->
             "no node was compiled: is the execution provider in the session options, and does it "
             "support the model?"
         )
-    weightless = [node.model_filename for node in found.ep_contexts if node.model_filename]
-    if weightless:
+    if scopes.weightless(found):
         raise RuntimeSupportError(
-            "weightless compilation isn't supported: the compiled model reads its weights from "
-            f"{shown(weightless[0])}"
+            "weightless compilation isn't supported: the compiled model reads its weights from the "
+            "plain one"
         )
     named = {node.cache_context for node in found.ep_contexts if node.cache_context is not None}
     _check_equal("blob", {name.decode(errors="backslashreplace") for name in named}, written)

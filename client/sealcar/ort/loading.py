@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sealcar import onnxscan
 from sealcar.errors import InvalidPackageError, RuntimeSupportError
 from sealcar.names import shown
-from sealcar.ort import adapters, configuration, initializers, options, runtime, scopes
+from sealcar.ort import adapters, configuration, initializers, options, probing, runtime, scopes
 from sealcar.ort.adapters import rejections
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sealcar.transfer.reading import Scope
 
     Provider: TypeAlias = str | tuple[str, Mapping[str, Any]]
+
+# with it a provider may take a blob from a session that has read it before
+_SHARED: Final = "ep.share_ep_contexts"
 
 
 def load(  # noqa: PLR0913  (all but two are keyword-only)
@@ -64,15 +67,23 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     options.check_caller(entries, _settings(providers), allow_plaintext_files=allow_plaintext_files)
     scope = client.scope(package, component, variant, version=version, generation=generation)
     name = scopes.model_of(scope)
+    reader = scopes.BlobReader(scope)
     if scopes.blobs_of(scope):
-        adapters.registrar().set_read(own, scopes.BlobReader(scope))
+        probing.check_read(own, scope.ep)
+        adapters.registrar().set_read(own, reader)
     configuration.apply(own, _of_package(scope), entries)
     model = scope.read(name)
     found = onnxscan.scan(model)
     _check_blobs(found, scope, name)
     with initializers.Sources(scope, initializers.resolve(found, scope, name)) as sources:
         sources.lend(own)
-        return _session(model, own, providers)
+        session = _session(model, own, providers)
+    if _asks_for_blobs(found) and not reader.served and entries.get(_SHARED) != "1":
+        raise RuntimeSupportError(
+            "the execution provider made a session without asking for the variant's blobs, so they "
+            "came from elsewhere; compile the variant with embed=True"
+        )
+    return session
 
 
 def _settings(
@@ -88,18 +99,23 @@ def _of_package(scope: Scope) -> options.PackageOptions:
     return options.of_package(scope.ep, *asked)
 
 
+def _asks_for_blobs(found: ModelScan) -> bool:
+    return any(node.cache_context is not None for node in found.ep_contexts)
+
+
 def _check_blobs(found: ModelScan, scope: Scope, model: str) -> None:
     """Check that whatever EPContext nodes name is a blob here: a provider would try the disk."""
     blobs = {name.encode() for name in scopes.blobs_of(scope)}
+    if scopes.weightless(found):
+        refused = InvalidPackageError("the model is weightless: it reads its weights from a file")
+        raise scope.name.placed(refused, "open", model)
     for node in found.ep_contexts:
         if node.cache_context is not None and node.cache_context not in blobs:
-            what = f"blob {shown(node.cache_context)}, which isn't in the variant"
-        elif node.model_filename:
-            what = f"file {shown(node.model_filename)} for its weights, so it is weightless"
-        else:
-            continue
-        refused = InvalidPackageError(f"EPContext node {shown(node.name)} names {what}")
-        raise scope.name.placed(refused, "open", model)
+            refused = InvalidPackageError(
+                f"EPContext node {shown(node.name)} names blob {shown(node.cache_context)}, which "
+                "isn't in the variant; the execution provider would look for it on the disk"
+            )
+            raise scope.name.placed(refused, "open", model)
 
 
 def _session(model: bytes, own: SessionOptions, providers: Sequence[Provider] | None) -> Session:

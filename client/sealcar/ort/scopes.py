@@ -13,21 +13,29 @@ from sealcar.transfer.payloads import BorrowedBuffer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sealcar.onnxscan import ModelScan
     from sealcar.transfer.reading import Scope
     from sealcar.transfer.transactions import Transaction
 
 NAMESPACE: Final = "ort"
+# what the runtime notes in a compiled model about files it needs
+_DEPENDENCIES: Final = "external_dependencies"
+_SOURCE: Final = "source_model"
 
 
 class BlobReader:
     """A read function: blobs of one scope, each straight into the memory of whoever asks.
 
     A provider may ask for one blob several times, and from several threads.
+
+    Attributes:
+        served: whether a blob was asked for and brought.
     """
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._blobs = frozenset(blobs_of(scope))
+        self.served = False
 
     def __call__(self, name: str, allocate: Callable[[int], int], /) -> None:
         """Fill the provider's memory with a blob.
@@ -41,6 +49,7 @@ class BlobReader:
             raise self._scope.name.placed(unknown, "read", names.shown(name))
         with self._scope.reader(name) as reader:
             reader.read_into(allocate(reader.size), reader.size)
+        self.served = True
 
 
 class BlobWriter:
@@ -103,6 +112,11 @@ def model_of(scope: Scope) -> str:
         f"{', '.join(models) or 'it has none'}"
     )
     raise scope.name.placed(refused, "open")
+
+
+def weightless(found: ModelScan) -> bool:
+    """Return whether a compiled model left its weights in the plain one."""
+    return _SOURCE in found.metadata.get(_DEPENDENCIES, "")
 
 
 def settings_of(scope: Scope) -> Mapping[str, object]:
