@@ -23,8 +23,6 @@ from sealcar_server.service.values import ScopeKey
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytest_plugins = ["support.tampering"]
-
 
 def test_a_generation_copied_as_a_newer_number_is_refused(root: Path, generation: Path) -> None:
     shutil.copytree(generation, generation.parent / "2")

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytest_plugins = ["support.tampering"]
-
 
 @pytest.mark.parametrize(
     "change",

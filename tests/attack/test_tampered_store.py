@@ -26,8 +26,6 @@ from sealcar_server.service.values import ScopeKey
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytest_plugins = ["support.tampering"]
-
 
 def test_an_untouched_store_is_served(root: Path) -> None:
     with Running(root) as running:

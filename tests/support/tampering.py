@@ -30,20 +30,6 @@ FILES = {
 }
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Give a directory whose daemon has imported two packages and stopped."""
-    with Running(tmp_path / "daemon") as running:
-        running.import_(payloads=FILES)
-        running.import_("det-only", payloads=FILES)
-    return tmp_path / "daemon"
-
-
-@pytest.fixture
-def generation(root: Path) -> Path:
-    return root / "store/ocr/1/g/1"
-
-
 def refused(root: Path, scope: ScopeKey = ONNX, name: str = "model.onnx") -> SealcarError:
     """Return the error of a read, and make sure that no byte was visible before it."""
     with Running(root) as running:

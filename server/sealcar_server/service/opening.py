@@ -121,8 +121,6 @@ class Opener:
         self._seen.saw(place.name, place.version, Sighting(place.number, digest))
 
     def _current(self, name: str) -> tuple[str, int]:
-        if not self._store.versions(name):
-            raise unknown_package(name)
         pointer = self._pointers.current(name)
         return pointer.version, pointer.generation
 

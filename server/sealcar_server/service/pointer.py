@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sealcar import names
 from sealcar.errors import NotAuthenticError, NotFoundError, RolledBackError
+from sealcar_server.access.policy import unknown_package
 from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
@@ -63,6 +64,7 @@ class Pointers:
     def __init__(self, store: LocalStore, key: StoreKey, seen: Seen) -> None:
         self._store, self._key, self._seen = store, key, seen
         self._lock = threading.Lock()
+        self._known: dict[str, tuple[bytes, Pointer]] = {}
 
     def claimed(self, name: str) -> str:
         """Return the current version as the pointer claims, unauthenticated; "" if unknown."""
@@ -124,16 +126,22 @@ class Pointers:
             self._seen.saw_pointer(name, sequence)
 
     def _authentic(self, name: str, data: bytes) -> Pointer:
+        known = self._known.get(name)
+        if known is not None and known[0] == data:
+            return known[1]
         text, tag = _envelope(data)
         with self._key.open() as keys:
             _verify(keys, text, tag)
         pointer = Pointer.parse(text)
         if pointer.name != name:
             raise NotAuthenticError(f"the pointer to the current version is {pointer.name}'s")
+        self._known[name] = (data, pointer)
         return pointer
 
     def _only(self, name: str) -> str:
         versions = self._store.versions(name)
+        if not versions:
+            raise unknown_package(name)
         if len(versions) != 1:
             raise NotFoundError("the package has no current version: name one")
         return versions[0]
