@@ -44,7 +44,8 @@ def test_a_model_is_imported_listed_inspected_and_verified(daemon: Daemon, sourc
     assert "imported ocr@1, generation 1: 2 payloads" in done.stdout
 
     done = sealcar(daemon, "ls")
-    assert [*done.stdout.split("\n")[2].split()][:4] == ["ocr", "1", "*", "1"]
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("ocr")]
+    assert row.split()[:4] == ["ocr", "1", "*", "1"]
     assert "unknown" not in sealcar(daemon, "ls", "unknown").stdout
 
     done = sealcar(daemon, "inspect", "ocr/det")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -23,7 +22,7 @@ def show(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _UNCUT
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in titles:
         right = title in ("generation", "components", "variants", "payloads", "size")
         table.add_column(title, justify="right" if right else "left", overflow="fold")

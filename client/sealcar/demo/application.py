@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import sealcar
 from sealcar.demo.leash import hold
-from sealcar.demo.missing import model_of_magika
 from sealcar.demo.plugins import PLUGINS
 from sealcar.errors import RuntimeSupportError, SealcarError
 
@@ -40,16 +39,23 @@ def compile_(plugin: str) -> Answers:
     from sealcar import ort  # noqa: PLC0415  (before onnxruntime: it keeps the event database off)
 
     wanted = PLUGINS[plugin]
+    options = _options(wanted)
     with sealcar.connect() as client:
+        source = client.scope(PACKAGE, COMPONENT, SOURCE)
+        if wanted.accelerator:
+            from sealcar.demo import rewiring  # noqa: PLC0415  (onnx, only where it is needed)
+
+            options.add_free_dimension_override_by_name(rewiring.batch_of(source), 1)
+            source = rewiring.fit_for_half(client, source)
         begun = time.perf_counter()
         made = ort.compile(
             client,
             PACKAGE,
             component=COMPONENT,
-            source=SOURCE,
+            source=source.variant,
             variant=wanted.variant,
-            session_options=_options(wanted, compiling=True),
-            optimization="basic" if wanted.static else "off",
+            session_options=options,
+            optimization="basic" if wanted.accelerator else "off",
         )
         yield {
             "seconds": time.perf_counter() - begun,
@@ -73,7 +79,7 @@ def detect(plugin: str, *files: str) -> Answers:
             PACKAGE,
             component=COMPONENT,
             variant=wanted.variant,
-            session_options=_options(wanted, compiling=False),
+            session_options=_options(wanted),
         )
         yield {
             "seconds": time.perf_counter() - begun,
@@ -113,7 +119,7 @@ def _identify(session: Callable[[], Session] | None, files: tuple[str, ...]) -> 
         }
 
 
-def _options(plugin: Plugin, *, compiling: bool) -> SessionOptions:
+def _options(plugin: Plugin) -> SessionOptions:
     from sealcar import ort  # noqa: PLC0415  (as above)
     from sealcar.ort import runtime  # noqa: PLC0415  (as above)
 
@@ -125,19 +131,7 @@ def _options(plugin: Plugin, *, compiling: bool) -> SessionOptions:
         )
     options = runtime.onnxruntime().SessionOptions()
     options.add_provider_for_devices(mine[:1], dict(plugin.options))
-    if compiling and plugin.static:
-        options.add_free_dimension_override_by_name(_batch(), 1)
     return options
-
-
-def _batch() -> str:
-    """Name of the dimension that counts files."""
-    from sealcar.ort import runtime  # noqa: PLC0415  (as above)
-
-    session = runtime.onnxruntime().InferenceSession(
-        str(model_of_magika()), providers=["CPUExecutionProvider"]
-    )
-    return str(session.get_inputs()[0].shape[0])
 
 
 def _answers_only() -> TextIO:

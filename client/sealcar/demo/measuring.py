@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from sealcar import Scope
     from sealcar.client import Client
 
 SIZE: Final = 64 << 20
@@ -25,13 +26,18 @@ class Speed:
     write: float
 
 
-def measure(client: Client, package: str, component: str) -> Speed:
-    """Seal and open one large blob of random bytes a few times; return the medians."""
+def measure(client: Client, compiled: Scope) -> Speed:
+    """Seal and open one large blob of random bytes a few times; return the medians.
+
+    It goes into a variant of its own, beside the compiled one, with that one's model.
+    """
+    (model,) = (each.name for each in compiled.payloads if each.kind == "model")
     data = os.urandom(SIZE)
     target = bytearray(SIZE)
     writes, reads = [], []
     for _ in range(ROUNDS):
-        with client.begin(package, component, "speed") as transaction:
+        with client.begin(compiled.package, compiled.component, "speed") as transaction:
+            transaction.write(model, compiled.read(model), "model")
             begun = time.perf_counter()
             transaction.write(_NAME, data, "blob")
             writes.append(time.perf_counter() - begun)

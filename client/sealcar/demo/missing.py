@@ -14,7 +14,7 @@ def check() -> None:
     Raises:
         RuntimeSupportError: something isn't; the message has the remedy.
     """
-    for module in ("numpy", "onnxruntime", "magika", "cryptography", "structlog"):
+    for module in ("numpy", "onnx", "onnxruntime", "magika", "cryptography", "structlog"):
         home_of(module)
 
 

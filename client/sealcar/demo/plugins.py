@@ -22,8 +22,8 @@ class Plugin:
         title: for people.
         variant: name of the compiled variant.
         options: the provider's.
-        static: it compiles fixed shapes only, so the batch is fixed to one file and shapes are
-            folded first.
+        accelerator: it compiles fixed shapes only and computes in half precision. So the batch is
+            fixed to one file, and the model is made fit first.
     """
 
     module: str
@@ -31,7 +31,7 @@ class Plugin:
     title: str
     variant: str
     options: Mapping[str, str] = field(default_factory=dict)
-    static: bool = False
+    accelerator: bool = False
 
 
 PLUGINS: Final[Mapping[str, Plugin]] = {
@@ -45,7 +45,7 @@ PLUGINS: Final[Mapping[str, Plugin]] = {
             "soc_model": "60",
             "offload_graph_io_quantization": "0",
         },
-        static=True,
+        accelerator=True,
     ),
     "openvino": Plugin(
         module="onnxruntime_ep_openvino",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from sealcar import Scope
     from sealcar.client import Client
     from sealcar.demo.narrator import Narrator
 
@@ -39,7 +40,7 @@ def run(ep: str, directory: Path, narrator: Narrator) -> Outcome:
         store = directory / "daemon" / "store"
         hits, searched = demo.search(directory / "daemon")
         narrator.say(f"Moving blobs of {measuring.SIZE >> 20} MiB in and out, to see how fast")
-        speed = measuring.measure(client, PACKAGE, COMPONENT)
+        speed = measuring.measure(client, demo.compiled)
     return Outcome(
         predictions=tuple(_prediction(*pair) for pair in zip(sealed, plain, strict=True)),
         plaintext_hits=hits,
@@ -76,7 +77,9 @@ class _Demo:
 
     def compile(self) -> None:
         title = self._plugin.title
-        self._narrator.say(f"An application compiles it with {title}, through the write callback")
+        if self._plugin.accelerator:
+            self._narrator.say("An application makes it fit for half precision, sealed to sealed")
+        self._narrator.say(f"An application compiles it with {title} (write callback)")
         with self._application("compile", self._ep) as application:
             made = next(iter(application.answers()))
             pid = application.pid
@@ -87,7 +90,7 @@ class _Demo:
         )
 
     def detect(self, files: list[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        self._narrator.say("Another application loads it through the read callback")
+        self._narrator.say("Another application loads the result (read callback)")
         with self._application("detect", self._ep, *files) as application:
             answers = application.answers()
             facts = next(answers)
@@ -104,13 +107,20 @@ class _Demo:
 
     def search(self, place: Path) -> tuple[int, int]:
         self._narrator.say("Searching all that the daemon keeps for 64 bytes of any plaintext")
-        compiled = self._client.scope(PACKAGE, COMPONENT, self._plugin.variant)
-        source = self._client.scope(PACKAGE, COMPONENT, SOURCE)
+        scopes = [
+            self._client.scope(PACKAGE, each.component, each.variant)
+            for each in self._client.catalogue.get(PACKAGE).variants
+        ]
         plaintexts = [
             model_of_magika().read_bytes(),
-            *(scope.read(each.name) for scope in (compiled, source) for each in scope.payloads),
+            *(scope.read(each.name) for scope in scopes for each in scope.payloads),
         ]
         return Search(plaintexts).hits(place)
+
+    @property
+    def compiled(self) -> Scope:
+        """What the first application made."""
+        return self._client.scope(PACKAGE, COMPONENT, self._plugin.variant)
 
     def _application(self, *arguments: str) -> Child:
         return Child("application", *arguments, environment=self._environment)

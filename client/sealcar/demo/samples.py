@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
-import py_compile
 import pydoc
 import sqlite3
 import struct
 import sys
-import tarfile
 import zipfile
 import zlib
 from contextlib import closing
@@ -63,11 +60,8 @@ def collect(directory: Path) -> list[Path]:
         "types.csv": lambda path: _csv(path, types),
         "types.xml": lambda path: _xml(path, types),
         "types.db": lambda path: _database(path, types),
-        "module.pyc": lambda path: py_compile.compile(pydoc.__file__, str(path), doraise=True),
         "picture.png": _png,
         "archive.zip": lambda path: _zip(path, knowledge),
-        "archive.tar": lambda path: _tar(path, knowledge),
-        "text.gz": lambda path: path.write_bytes(gzip.compress(knowledge.read_bytes())),
         "activate.sh": lambda path: path.write_text(_ACTIVATE),
         "project.toml": lambda path: path.write_text(_TOML),
     }
@@ -123,8 +117,3 @@ def _png(path: Path, side: int = 128) -> None:
 def _zip(path: Path, content: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(content, content.name)
-
-
-def _tar(path: Path, content: Path) -> None:
-    with tarfile.open(path, "w") as archive:
-        archive.add(content, content.name)
