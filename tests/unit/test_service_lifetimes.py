@@ -1,0 +1,177 @@
+"""A transaction ends with whoever it belongs to, and leaves nothing."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from support.services import ME, MODEL, SOMEBODY, Running, everything_for
+
+from sealcar.errors import (
+    ConflictError,
+    DeniedError,
+    ExhaustedError,
+    NotFoundError,
+    WrongStateError,
+)
+from sealcar_server.access.policy import Grant, Policy, Right
+from sealcar_server.service.assembly import Limits
+from sealcar_server.service.values import CommitValues, ScopeKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+QNN = ScopeKey("ocr", "", "det", "qnn")
+ONNX = ScopeKey("ocr", "", "det", "onnx")
+FILES = {("det", "onnx", "model.onnx"): MODEL, ("rec", "onnx", "model.onnx"): b"rec"}
+
+
+@dataclass
+class Process:
+    """A session as `access` has it: ends once, and tells whoever waits for it."""
+
+    id: str = "a process"
+    callbacks: list[Callable[[], None]] = field(default_factory=list)
+    ended: bool = False
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        if self.ended:
+            callback()
+        self.callbacks.append(callback)
+
+    def end(self) -> None:
+        self.ended = True
+        for callback in self.callbacks:
+            callback()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    policy = everything_for(ME.uid, SOMEBODY.uid)
+    limits = Limits(transaction_ttl=0.0, transactions=4)
+    with Running(tmp_path, policy=policy, limits=limits) as running:
+        running.import_(payloads=FILES)
+        yield running
+
+
+def staged(running: Running) -> int:
+    return len(list((running.store_path / ".staging").iterdir()))
+
+
+def test_a_transaction_is_its_principals_alone(running: Running) -> None:
+    transaction = running.begin(QNN)
+    running.write(transaction, "model.onnx", b"x")
+    with pytest.raises(NotFoundError):
+        running.payloads.commit(SOMEBODY, transaction.id, CommitValues(1))
+    with pytest.raises(NotFoundError):
+        running.payloads.transaction(SOMEBODY, transaction.id)
+    running.payloads.abort(SOMEBODY, transaction.id)
+    assert running.commit(transaction).generation == 2
+
+
+def test_an_unknown_transaction_is_not_found_and_aborting_it_is_fine(running: Running) -> None:
+    for key in (b"", bytes(16)):
+        with pytest.raises(NotFoundError):
+            running.payloads.commit(ME, key, CommitValues(1))
+        running.payloads.abort(ME, key)
+
+
+def test_writing_needs_its_right(running: Running, tmp_path: Path) -> None:
+    running.close()
+    reader = Grant(ME.uid, None, None, ("*",), None, frozenset({Right.READ}))
+    with Running(tmp_path, policy=Policy((reader,))) as strict:
+        assert strict.read(ONNX) == MODEL
+        with pytest.raises(DeniedError):
+            strict.begin(QNN)
+
+
+def test_an_aborted_transaction_leaves_nothing(running: Running) -> None:
+    transaction = running.begin(QNN)
+    running.write(transaction, "model.onnx", b"x")
+    sink = transaction.create("qnn.bin", "blob")
+    running.payloads.abort(ME, transaction.id)
+    running.payloads.abort(ME, transaction.id)
+    assert staged(running) == 0
+    sink.writer.seal_segment(0, running.scratch, 0, last=True)
+    with pytest.raises(WrongStateError, match="aborted"):
+        sink.finish()
+    with pytest.raises(WrongStateError, match="aborted"):
+        running.commit(transaction)
+
+
+def test_a_session_takes_its_transactions_with_it(running: Running) -> None:
+    process = Process()
+    one, two = (running.payloads.begin(ME, QNN, process) for _ in range(2))
+    running.write(one, "model.onnx", b"x")
+    running.commit(one)
+    assert staged(running) == 1
+    assert running.payloads.expire() == 0, "what has a session doesn't expire"
+    process.end()
+    assert (staged(running), two.ended) == (0, True)
+    assert running.read(QNN) == b"x"
+    assert running.payloads.begin(ME, QNN, process).ended, "its process is gone already"
+
+
+def test_a_transaction_without_session_expires_when_it_is_idle(running: Running) -> None:
+    idle, busy = running.begin(QNN), running.begin(QNN)
+    with busy.create("model.onnx", "model"):
+        assert running.payloads.expire() == 1
+        assert (idle.ended, busy.ended) == (True, False)
+    with pytest.raises(WrongStateError):
+        idle.create("model.onnx", "model")
+    assert running.payloads.expire() == 1
+    assert staged(running) == 0
+
+
+def test_too_many_transactions_are_refused(running: Running) -> None:
+    for _ in range(4):
+        running.begin(QNN)
+    with pytest.raises(ExhaustedError):
+        running.begin(QNN)
+    assert staged(running) == 4
+    running.payloads.expire()
+    running.begin(QNN)
+
+
+def test_stopping_aborts_what_is_open(running: Running) -> None:
+    running.begin(QNN)
+    running.service.close()
+    assert staged(running) == 0
+
+
+def test_an_abort_during_a_commit_lets_it_take_its_course(running: Running) -> None:
+    transaction = running.begin(QNN)
+    running.write(transaction, "model.onnx", b"x")
+    inside, go_on = threading.Event(), threading.Event()
+
+    def publish(_: object) -> ScopeKey:
+        inside.set()
+        go_on.wait(10)
+        return QNN
+
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(transaction.commit, 1, publish)
+        inside.wait(10)
+        transaction.abort()
+        go_on.set()
+        assert answer.result(10) == QNN
+    assert transaction.committed
+
+
+def test_an_abort_during_a_commit_that_fails_aborts(running: Running) -> None:
+    transaction = running.begin(QNN)
+    running.write(transaction, "model.onnx", b"x")
+
+    def publish(_: object) -> ScopeKey:
+        transaction.abort()
+        raise ConflictError("another writer was faster")
+
+    with pytest.raises(ConflictError):
+        transaction.commit(1, publish)
+    assert staged(running) == 0
+    with pytest.raises(WrongStateError, match="aborted"):
+        running.commit(transaction)
