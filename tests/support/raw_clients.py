@@ -32,12 +32,15 @@ class RawClient:
 
     def __init__(self, daemon: Daemon, *, attest: bool = True) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.sock.settimeout(20)
         self.sock.connect(str(daemon.socket / "data.sock"))
+        self.sock.settimeout(20)
         self.rings: list[AttachedRing] = []
         if attest:
             self.send(ATTEST)
-            assert self.kind() == "attested"
+            kind = self.kind()
+            if kind != "attested":
+                self.close()
+            assert kind == "attested"
 
     def send(self, packet: pb.ClientPacket) -> None:
         self.sock.send(packet.SerializeToString())
@@ -96,15 +99,18 @@ class RawClient:
         self.mapped()
         assert self.packet().WhichOneof("packet") == "reading"
 
-    def start_write(self, name: str, size: int | None = None) -> bytes:
+    def start_write(
+        self,
+        name: str,
+        size: int | None = None,
+        kind: common_pb2.PayloadKind.ValueType = common_pb2.PAYLOAD_KIND_BLOB,
+    ) -> bytes:
         """Begin a transaction and a payload; return the transaction."""
         begin = payloads_pb2.BeginRequest(scope=SCOPE)
         begin.scope.variant = "written"
         self.send(pb.ClientPacket(begin=begin))
         transaction = self.packet().begun.transaction
-        write = payloads_pb2.WriteBegin(
-            transaction=transaction, name=name, kind=common_pb2.PAYLOAD_KIND_BLOB, size=size
-        )
+        write = payloads_pb2.WriteBegin(transaction=transaction, name=name, kind=kind, size=size)
         self.send(pb.ClientPacket(write=write))
         assert self.packet().WhichOneof("packet") == "write_ring"
         self.mapped()

@@ -21,7 +21,6 @@ from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.access.peers import peer_of
 from sealcar_server.endpoints.connection import Connection
 from sealcar_server.endpoints.data_door import Door, Limits, Services
-from sealcar_server.endpoints.data_packets import name_senders
 from sealcar_server.endpoints.data_requests import Requests
 from sealcar_server.endpoints.data_turns import Phase
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _log: Final = structlog.get_logger("sealcar.data")
-_BACKLOG: Final = 128
+_ACCEPTED: Final = 32  # at a time, before others have their turn
 _TICK: Final = 0.5
 _PAUSE: Final = 0.05
 
@@ -39,7 +38,8 @@ class DataSocket:
     """Serves the data sockets of all listeners.
 
     Args:
-        listeners: bound SOCK_SEQPACKET sockets by listener name; owned from now on.
+        listeners: listening SOCK_SEQPACKET sockets by listener name, prepared by `name_senders`;
+            owned from now on.
         services: what requests are passed to.
         limits: patience and numbers.
     """
@@ -63,8 +63,6 @@ class DataSocket:
         self._selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
         for name, listener in self._listeners.items():
             listener.settimeout(0)
-            name_senders(listener)
-            listener.listen(_BACKLOG)
             self._selector.register(
                 listener,
                 selectors.EVENT_READ,
@@ -152,15 +150,19 @@ class DataSocket:
                 connection.close(InternalError("the daemon failed on this packet"))
 
     def _accept(self, name: str, listener: sockets.socket) -> None:
-        try:
-            sock, _ = listener.accept()
-        except BlockingIOError:
-            return
-        except OSError as error:
-            # no descriptors left: the thread must not spin on a connection that it can't take
-            _log.error("a connection can't be accepted", reason=error.strerror)
-            time.sleep(_PAUSE)
-            return
+        for _ in range(_ACCEPTED):
+            try:
+                sock, _address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # no descriptors left: the thread must not spin on a connection that it can't take
+                _log.error("a connection can't be accepted", reason=error.strerror)
+                time.sleep(_PAUSE)
+                return
+            self._admit(name, sock)
+
+    def _admit(self, name: str, sock: sockets.socket) -> None:
         sock.settimeout(0)
         try:
             peer = peer_of(sock, name)
