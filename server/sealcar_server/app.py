@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
-_FOLDER_MODE: Final = 0o755  # of a listener's directory: who may connect, its sockets' mode says
 _GRACE: Final = 1.0  # seconds for short calls, at the end
 _DRAIN_STEP: Final = 0.05
 _log: Final = structlog.get_logger("sealcar")
@@ -70,11 +69,10 @@ class _Daemon:
         self._settings = settings
         self._stack = stack
         hardening.allow_many_files()
-        self._state = trust.own_folder(settings.daemon.state_dir)
         trust.refuse_what_others_can_write(settings)
         self._meter = metrics.Metrics()
         policy = trust.policy_of(settings, self._meter.denied)
-        stack.enter_context(listening.sole_server(self._state))
+        self._claim_folders()
         keyring = trust.keyring_of(settings)
         stack.callback(keyring.close)
         store = stack.enter_context(LocalStore.open(settings.store.path))
@@ -103,7 +101,6 @@ class _Daemon:
         self._streams = Streams(max(1, threads - 2), settings.transfer.idle_timeout)
         stack.callback(self._streams.close)
         self._start_metrics()
-        self._claim_listeners()
         self._start_admin()
         self._start_grpc(threads)
         self._start_data(engine)
@@ -131,20 +128,23 @@ class _Daemon:
             port = self._stack.enter_context(metrics.serve(self._meter, address))
             _log.info("metrics served", host=address.host, port=port)
 
-    def _claim_listeners(self) -> None:
-        for listener in self._settings.listen.values():
-            folder = listener.dir
-            if not folder.exists():
-                folder.mkdir(parents=True)
-                folder.chmod(_FOLDER_MODE)
-            # what lies above is the clients' worry: they check the daemon's uid
-            hardening.require_private(folder, "directory", above=False)
+    def _claim_folders(self) -> None:
+        """Be the only daemon in every directory, and know that sockets can be made there."""
+        self._state = trust.own_folder(self._settings.daemon.state_dir)
+        self._inner = trust.own_folder(self._state / "inner")
+        self._admin = trust.own_folder(self._settings.admin.dir)
+        listening.socket_path(self._inner, "x" * NAME_BYTES)
+        listening.socket_path(self._admin, listening.ADMIN)
+        for folder in (self._state, self._admin):
             self._stack.enter_context(listening.sole_server(folder))
+        for listener in self._settings.listen.values():
+            for name in (listening.GRPC, listening.DATA):
+                listening.socket_path(listener.dir, name)
+            trust.shared_folder(listener.dir)
+            self._stack.enter_context(listening.sole_server(listener.dir))
 
     def _start_admin(self) -> None:
-        folder = trust.own_folder(self._settings.admin.dir)
-        path = listening.socket_path(folder, listening.ADMIN)
-        self._stack.enter_context(listening.sole_server(folder))
+        path = self._admin / listening.ADMIN
         # the socket's mode admits nobody else than the daemon's user and root
         guard = Guard(lambda _peer: os.geteuid(), self._streams, self._meter)
         server = admin_server(path, guard, KeysServicer(self.service.keys))
@@ -152,16 +152,14 @@ class _Daemon:
         self._stack.callback(path.unlink, missing_ok=True)
 
     def _start_grpc(self, threads: int) -> None:
-        folder = trust.own_folder(self._state / "inner")
-        listening.socket_path(folder, "x" * NAME_BYTES)
-        relay = Relay(folder, self._sessions)
+        relay = Relay(self._inner, self._sessions)
 
         def caller(peer: str) -> Principal:
             return relay.session(peer).principal
 
         guard = Guard(lambda peer: caller(peer).uid, self._streams, self._meter)
         self._grpc = public_server(
-            folder / INNER,
+            self._inner / INNER,
             guard,
             threads,
             PackagesServicer(self.service.packages, caller),
@@ -204,7 +202,7 @@ class _Daemon:
     ) -> dict[str, sockets.socket]:
         made = {}
         for listener, settings in self._settings.listen.items():
-            path = listening.socket_path(settings.dir, name)
+            path = settings.dir / name
             made[listener] = listening.listen(
                 path, kind, settings.mode, settings.group, prepare=prepare
             )

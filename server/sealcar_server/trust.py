@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import ConfigurationError, StorageError
 from sealcar_server import hardening
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sealcar_server.settings import Settings
+
+_SHARED: Final = 0o755  # who may connect, the sockets' own mode says
 
 
 def own_folder(path: Path) -> Path:
@@ -32,6 +34,24 @@ def own_folder(path: Path) -> Path:
     except OSError as error:
         raise StorageError(f"{path}: can't be used: {error.strerror}") from error
     return path
+
+
+def shared_folder(path: Path) -> None:
+    """Make sure of a directory that clients reach sockets in; it is made if it is missing.
+
+    What lies above it is the clients' worry: they check the daemon's uid before they say anything.
+
+    Raises:
+        ConfigurationError: others can change it.
+        StorageError: it can't be made.
+    """
+    try:
+        if not path.exists():
+            path.mkdir(parents=True)
+            path.chmod(_SHARED)
+    except OSError as error:
+        raise StorageError(f"{path}: can't be used: {error.strerror}") from error
+    hardening.require_private(path, "directory", above=False)
 
 
 def refuse_what_others_can_write(settings: Settings) -> None:
