@@ -52,7 +52,7 @@ class Process:
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
     policy = everything_for(ME.uid, SOMEBODY.uid)
-    limits = Limits(transaction_ttl=0.0, transactions=4)
+    limits = Limits(transaction_ttl=0.0, transactions=4, transactions_of_one=3)
     with Running(tmp_path, policy=policy, limits=limits) as running:
         running.import_(payloads=FILES)
         yield running
@@ -128,10 +128,13 @@ def test_a_transaction_without_session_expires_when_it_is_idle(running: Running)
 
 
 def test_too_many_transactions_are_refused(running: Running) -> None:
-    for _ in range(4):
+    for _ in range(3):
         running.begin(QNN)
+    with pytest.raises(ExhaustedError, match="3 transactions of the caller"):
+        running.begin(QNN)
+    running.payloads.begin(SOMEBODY, QNN)
     with pytest.raises(ExhaustedError):
-        running.begin(QNN)
+        running.payloads.begin(SOMEBODY, QNN)
     assert staged(running) == 4
     running.payloads.expire()
     running.begin(QNN)

@@ -202,6 +202,20 @@ def test_a_failed_payload_leaves_no_file_and_its_name_is_free(running: Running) 
     assert running.commit(transaction).generation == 2
 
 
+def test_the_folders_of_a_failed_payload_are_free_again(running: Running) -> None:
+    transaction = running.begin(QNN)
+    running.write(transaction, "kept/x.bin", b"x", "other")
+    for name in ("data/a/model.onnx", "kept/model.onnx"):
+        transaction.create(name, "model").abort()
+    running.write(transaction, "data", b"x")
+    assert running.commit(transaction, 2).generation == 2
+    folder = running.generation(number=2) / "det/qnn"
+    assert sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()) == [
+        "data",
+        "kept/x.bin",
+    ]
+
+
 def test_an_incomplete_payload_cannot_be_finished(running: Running) -> None:
     transaction = running.begin(QNN)
     with pytest.raises(WrongStateError, match="segment is missing"):

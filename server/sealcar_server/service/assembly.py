@@ -31,11 +31,13 @@ class Limits:
     Attributes:
         transaction_ttl: seconds of idleness after which a transaction without a session ends.
         transactions: how many may be open at once.
+        transactions_of_one: how many of them one principal may have.
         opened_packages: how many opened generations are remembered.
     """
 
     transaction_ttl: float = 300.0
     transactions: int = 256
+    transactions_of_one: int = 64
     opened_packages: int = 128
 
 
@@ -73,7 +75,11 @@ class Service:
         opener = Opener(
             store, keyring, seen, pointers, capacity=limits.opened_packages, meter=meter
         )
-        registry = Registry(ttl=limits.transaction_ttl, capacity=limits.transactions)
+        registry = Registry(
+            ttl=limits.transaction_ttl,
+            capacity=limits.transactions,
+            of_one=limits.transactions_of_one,
+        )
         publisher = Publisher(opener, meter=meter)
         return cls(
             Packages(policy, store, keyring, opener=opener, pointers=pointers, meter=meter),

@@ -35,11 +35,12 @@ class Registry:
     Args:
         ttl: seconds without use after which a transaction without a session is aborted.
         capacity: how many may be open at once.
+        of_one: how many of them one principal may have, so that nobody shuts the others out.
     """
 
-    def __init__(self, *, ttl: float, capacity: int) -> None:
+    def __init__(self, *, ttl: float, capacity: int, of_one: int) -> None:
         self.ttl = ttl
-        self._capacity = capacity
+        self._capacity, self._of_one = capacity, of_one
         self._lock = threading.Lock()
         self._open: dict[bytes, Transaction] = {}
         self._ended: OrderedDict[bytes, Transaction] = OrderedDict()
@@ -52,8 +53,7 @@ class Registry:
             ExhaustedError: too many are open.
         """
         with self._lock:
-            if len(self._open) >= self._capacity:
-                raise ExhaustedError(f"{self._capacity} transactions are open, and no more may be")
+            self._refuse_too_many(transaction.principal)
             self._open[transaction.id] = transaction
             first = session is not None and session.id not in self._of_session
             if session is not None:
@@ -99,6 +99,14 @@ class Registry:
         with self._lock:
             remaining = list(self._open.values())
         self._abort(remaining)
+
+    def _refuse_too_many(self, principal: Principal) -> None:
+        own = sum(transaction.principal == principal for transaction in self._open.values())
+        if len(self._open) >= self._capacity or own >= self._of_one:
+            raise ExhaustedError(
+                f"{own} transactions of the caller are open, {len(self._open)} of all; "
+                f"at most {self._of_one} and {self._capacity} may be"
+            )
 
     def _end_session(self, session: str) -> None:
         with self._lock:

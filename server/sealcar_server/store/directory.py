@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import ExitStack, suppress
@@ -116,6 +117,17 @@ class Directory:
                 os.unlink(name, dir_fd=self.fd)
             except IsADirectoryError:
                 self._remove_tree(name)
+
+    def remove_if_empty(self, name: str) -> bool:
+        """Remove a directory if nothing is in it; tell whether it is gone."""
+        with storing(f"removing {shown(checked(name))}"):
+            try:
+                os.rmdir(name, dir_fd=self.fd)
+            except OSError as error:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                    return False
+                raise
+        return True
 
     def close(self) -> None:
         """Close the descriptor; twice is fine."""

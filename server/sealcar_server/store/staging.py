@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sealcar.errors import ConflictError, WrongStateError
 from sealcar_server.store import copying
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from sealcar_server.store.area import StagingArea
     from sealcar_server.store.directory import Directory
+
+
+_SCOPE: Final = 2  # component and variant, which are no part of a payload's name
 
 
 class Staging:
@@ -52,6 +55,7 @@ class Staging:
         if not self._closed and self._own.pop(path, None) is not None:
             with self._folder(path[:-1]) as folder:
                 folder.remove(path[-1])
+            self._remove_empty(path[:-1])
 
     def link_payload(self, source: Generation, component: str, variant: str, name: str) -> str:
         """Take over an unchanged payload; return how: "link", "reflink" or "copy".
@@ -115,6 +119,14 @@ class Staging:
         self._refuse_if_closed()
         self._folders.update(path[:depth] for depth in range(1, len(path) + 1))
         return self._directory.ensure(*path)
+
+    def _remove_empty(self, path: tuple[str, ...]) -> None:
+        """Remove a payload's folders that nothing is in any more: their names are free again."""
+        for depth in range(len(path), _SCOPE, -1):
+            with self._directory.enter(*path[: depth - 1]) as above:
+                if not above.remove_if_empty(path[depth - 1]):
+                    return
+            self._folders.discard(path[:depth])
 
     def _sync(self) -> None:
         """Make files durable before the names that lead to them."""
