@@ -9,7 +9,7 @@ export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e bench lock dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak bench lock dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -46,6 +46,10 @@ unit conformance integration attack: .venv/.made
 e2e: venv
 	.venv/bin/python -m pytest tests/e2e
 	.venv-ort130/bin/python -m pytest tests/e2e
+
+# hours of comparisons with other implementations; not part of `make test`
+soak: .venv/.made
+	.venv/bin/python -m pytest tests/soak
 
 bench: .venv/.made
 	.venv/bin/python -m tests.bench

@@ -6,29 +6,33 @@ Runtime.
 """
 
 from sealcar.modelpackage.errors import (
+    AssetMismatchError,
     AssetMissingError,
     ConfinementError,
     FileAccessError,
     InvalidPathError,
+    LimitError,
     MissingError,
     PackageError,
     SchemaError,
+    StateError,
     VersionError,
 )
 from sealcar.modelpackage.info import info
 from sealcar.modelpackage.json_text import Json, compact
-from sealcar.modelpackage.reader import Rules
+from sealcar.modelpackage.package import Package
 from sealcar.modelpackage.reader import open_package as open  # noqa: A004  (the format's verb)
+from sealcar.modelpackage.rules import Limits, Rules
 from sealcar.modelpackage.values import (
     Component,
     ExecutorInfo,
-    Package,
     SchemaVersion,
     SharedAsset,
     Variant,
 )
 
 __all__ = [
+    "AssetMismatchError",
     "AssetMissingError",
     "Component",
     "ConfinementError",
@@ -36,6 +40,8 @@ __all__ = [
     "FileAccessError",
     "InvalidPathError",
     "Json",
+    "LimitError",
+    "Limits",
     "MissingError",
     "Package",
     "PackageError",
@@ -43,6 +49,7 @@ __all__ = [
     "SchemaError",
     "SchemaVersion",
     "SharedAsset",
+    "StateError",
     "Variant",
     "VersionError",
     "compact",

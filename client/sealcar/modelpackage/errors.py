@@ -12,7 +12,7 @@ class PackageError(Exception):
 
     Args:
         message: one sentence that names the rule.
-        where: JSON path of the offending value, such as `$.components.main.variants`; a file for
+        where: JSON path of the offending value, such as `components.main.variants`; a file for
             damage of all of it.
     """
 
@@ -34,6 +34,10 @@ class SchemaError(PackageError):
     """Not JSON, or JSON of another shape than the format has."""
 
 
+class LimitError(SchemaError):
+    """Sound as far as it was read, but larger than the limits that the reader set."""
+
+
 class VersionError(PackageError):
     """Written for a major version of the format that isn't supported."""
 
@@ -52,3 +56,11 @@ class MissingError(PackageError):
 
 class AssetMissingError(MissingError):
     """An asset URI that the package doesn't declare."""
+
+
+class StateError(PackageError):
+    """Nothing is wrong with the request, but it can't be done with the package as it is now."""
+
+
+class AssetMismatchError(StateError):
+    """The content of a shared asset isn't what its URI says."""

@@ -9,7 +9,8 @@ from sealcar.modelpackage.json_text import Json, compact
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sealcar.modelpackage.values import Package, Variant
+    from sealcar.modelpackage.package import Package
+    from sealcar.modelpackage.values import Variant
 
 
 def info(package: Package) -> dict[str, Json]:
@@ -26,12 +27,13 @@ def info(package: Package) -> dict[str, Json]:
             {
                 "name": component.name,
                 "additional_metadata_json": _metadata(component.body),
-                "variants": [_variant(variant) for variant in component.variants],
+                "variants": [_variant(variant) for variant in component.variants.values()],
             }
-            for component in package.components
+            for component in package.components.values()
         ],
         "shared_assets": [
-            {"uri": asset.uri, "resolved_path": asset.path} for asset in package.shared_assets
+            {"uri": asset.uri, "resolved_path": asset.path}
+            for asset in package.shared_assets.values()
         ],
     }
 
@@ -44,7 +46,7 @@ def _variant(variant: Variant) -> dict[str, Json]:
         "device": variant.device,
         "compatibility_string": variant.compatibility,
         "additional_metadata_json": _metadata(variant.body),
-        "executor_info": {item.namespace: item.text for item in variant.executor_info},
+        "executor_info": {item.namespace: item.text for item in variant.executor_info.values()},
     }
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from sealcar.modelpackage.errors import ConfinementError, InvalidPathError, MissingError
+
+_ABSENT: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """The rules that paths of one package obey.
+    """The rules that paths of one package, or of one asset of it, obey.
 
     Attributes:
-        root: real path of the package.
+        root: real path of the package; empty: it has none yet, and nothing can be resolved.
         external: paths may lead out of it.
         follow_symlinks: links in front of a missing path are resolved.
     """
@@ -45,10 +49,9 @@ class Confinement:
         joined = self._joined(base, text, where)
         if is_there(joined):
             return self._confined(os.path.realpath(joined), where)
-        real = os.path.realpath(joined) if self.follow_symlinks else joined
-        # a trailing slash of a missing path is part of what is reported
-        slash = "/" if joined.endswith(("/", "/.", "/..")) else ""
-        return self._confined(os.path.normpath(real).rstrip("/") + slash, where)
+        return self._confined(
+            resolved_prefix(joined) if self.follow_symlinks else normal(joined), where
+        )
 
     def unlinked(self, path: str, where: str) -> None:
         """Check that a path lies strictly below the root and no part of it is a link.
@@ -58,8 +61,7 @@ class Confinement:
         """
         parts = [part for part in path.split("/") if part not in ("", ".")]
         plain = "/" + "/".join(parts)
-        normal = os.path.normpath(plain)
-        if not normal.startswith(self.root + "/"):
+        if not os.path.normpath(plain).startswith(self.root + "/"):
             raise ConfinementError(f"{path!a} leads out of the package", where=where)
         walked = Path("/")
         for part in parts:
@@ -80,18 +82,80 @@ class Confinement:
                 raise ConfinementError(f"path {text!a} must be relative", where=where)
             if ".." in text.split("/"):
                 raise ConfinementError(f"path {text!a} must not hold '..'", where=where)
-        return text if text.startswith("/") else f"{base}/{text}"
+        return joined(base, text)
 
     def _confined(self, path: str, where: str) -> str:
-        if self.external or path == self.root or path.startswith(self.root.rstrip("/") + "/"):
+        if self.external or is_within(path, self.root):
             return path
         raise ConfinementError(f"{path!a} is outside the package {self.root!a}", where=where)
+
+
+def joined(base: str, text: str) -> str:
+    """Return a path, relative to a base unless it is absolute; nothing is normalised."""
+    if text.startswith("/") or not base:
+        return text
+    return f"{base}{text}" if base.endswith("/") else f"{base}/{text}"
+
+
+def is_within(path: str, root: str) -> bool:
+    """Tell from the text alone whether a path is a directory or below it."""
+    return path == root or path.startswith(f"{root}/" if root != "/" else root)
 
 
 def is_there(path: str | Path) -> bool:
     """Tell whether something exists, links followed; what can't be looked at counts as missing."""
     try:
-        Path(path).stat()
-    except OSError:
+        os.stat(path)  # noqa: PTH116  (called for every variant)
+    except (OSError, ValueError):
         return False
     return True
+
+
+def resolved_prefix(path: str) -> str:
+    """Return a path with the links of its longest existing part resolved.
+
+    If that part can't be told, for a loop of links say, the path is only normalised.
+    """
+    existing = "/" if path.startswith("/") else ""
+    parts = path.split("/")
+    missing = 0
+    while missing < len(parts):
+        further = joined(existing, parts[missing])
+        found = _exists(further)
+        if found is None:
+            return normal(path)
+        if not found:
+            break
+        existing = further
+        missing += 1
+    if not existing:
+        return normal(path)
+    return normal("/".join([os.path.realpath(existing), *parts[missing:]]))
+
+
+def _exists(path: str) -> bool | None:
+    try:
+        os.stat(path)  # noqa: PTH116  (called for every part of a path)
+    except OSError as error:
+        return False if error.errno in _ABSENT else None
+    return True
+
+
+def normal(path: str) -> str:
+    """Return a path without `.`, `..` and empty parts; a slash at the end means a directory."""
+    parts = path.split("/")
+    kept: list[str] = []
+    for part in parts:
+        if part == ".." and kept and kept[-1] != "..":
+            kept.pop()
+        elif part not in ("", ".", "..") or (part == ".." and not path.startswith("/")):
+            kept.append(part)
+    return _spelt(kept, absolute=path.startswith("/"), slash=parts[-1] in ("", ".", ".."))
+
+
+def _spelt(kept: list[str], *, absolute: bool, slash: bool) -> str:
+    if not kept:
+        return "/" if absolute else "."
+    # a relative path that climbs ends without
+    slash = slash and kept[-1] != ".."
+    return ("/" if absolute else "") + "/".join(kept) + ("/" if slash else "")

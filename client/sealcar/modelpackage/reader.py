@@ -7,41 +7,30 @@ assets; executor_info files. So the first finding is the same that the native li
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar.modelpackage import shapes
 from sealcar.modelpackage.assets import read_assets
-from sealcar.modelpackage.errors import FileAccessError, MissingError, SchemaError
-from sealcar.modelpackage.json_text import MAX_TEXT, Json, compact, parse
-from sealcar.modelpackage.paths import Confinement, is_there
-from sealcar.modelpackage.values import Component, ExecutorInfo, Package, Variant
+from sealcar.modelpackage.errors import FileAccessError, LimitError, SchemaError
+from sealcar.modelpackage.files import read_document
+from sealcar.modelpackage.json_text import Json, parse
+from sealcar.modelpackage.package import Package
+from sealcar.modelpackage.parts import Parts
+from sealcar.modelpackage.paths import Confinement
+from sealcar.modelpackage.rules import Rules
+from sealcar.modelpackage.schemas import schema_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
-MANIFEST = "manifest.json"
-COMPONENT = "component.json"
+    from sealcar.modelpackage.values import Component, SchemaVersion
 
-
-@dataclass(frozen=True)
-class Rules:
-    """How strictly a package is read.
-
-    Attributes:
-        allow_external_paths: paths may lead out of the package, as in the layout `installed`.
-        follow_symlinks: links in front of missing paths are resolved before they are judged.
-        unknown_fields: accepted; they always are in packages of a newer minor version.
-        unique_keys: refuse duplicate keys, and integers over 64 bits, which readers take
-            differently.
-    """
-
-    allow_external_paths: bool = False
-    follow_symlinks: bool = True
-    unknown_fields: bool = False
-    unique_keys: bool = False
+MANIFEST: Final = "manifest.json"
+COMPONENTS: Final = "components"
+PORTABLE: Final = "portable"
+INSTALLED: Final = "installed"
 
 
 def open_package(root: str | os.PathLike[str], rules: Rules | None = None) -> Package:
@@ -50,144 +39,92 @@ def open_package(root: str | os.PathLike[str], rules: Rules | None = None) -> Pa
     Raises:
         PackageError: one of its kinds, with the JSON path of what is wrong.
     """
-    path = Path(root)
-    if not path.is_dir():
-        raise FileAccessError(f"{str(path)!a} is not a directory")
+    rules = rules or Rules()
+    path = Path(os.fsdecode(root))
     try:
-        return _Reading(path.resolve(), rules or Rules()).package()
-    except OSError as error:
-        raise FileAccessError(f"can't be read: {error.strerror}", where=str(path)) from error
-
-
-class _Reading:
-    def __init__(self, root: Path, rules: Rules) -> None:
-        self._root = root
-        self._rules = rules
-        self._strict = not rules.unknown_fields
-        self._paths = Confinement(str(root), rules.allow_external_paths, rules.follow_symlinks)
-
-    def package(self) -> Package:
-        file = self._root / MANIFEST
-        manifest = shapes.an_object(self._json(_read(file), str(file)), "$")
-        version = shapes.schema_version(manifest)
-        self._strict = self._strict and version.minor == shapes.MINOR
-        self._known(manifest, shapes.MANIFEST, "$")
-        if manifest.get("layout") == "installed":
-            self._paths = replace(self._paths, external=True)
-        components = [
-            self._component(name, value, shapes.member("$.components", name))
-            for name, value in shapes.required(manifest, "components", "$").items()
-        ]
-        name = shapes.text(manifest, "package_name", "$")
-        number = shapes.text(manifest, "package_version", "$")
-        description = shapes.text(manifest, "description", "$")
-        layout = shapes.text(manifest, "layout", "$") or "portable"
-        if manifest.get("layout", "portable") not in ("portable", "installed"):
-            raise SchemaError("must be 'portable' or 'installed'", where="$.layout")
-        assets = read_assets(manifest, self._paths, portable=layout == "portable")
-        return Package(
-            root=self._root,
-            schema_version=version,
-            name=name,
-            version=number,
-            description=description,
-            layout=layout,
-            components=tuple(self._with_files(component) for component in components),
-            shared_assets=assets,
-            manifest=manifest,
-        )
-
-    def _component(self, name: str, value: Json, where: str) -> Component:
-        file = None
-        if isinstance(value, str):
-            file = self._component_file(value, where)
-            where = f"{where} ({file})"
-            body = shapes.an_object(self._json(_read(file), str(file)), where)
-        elif isinstance(value, dict):
-            body = value
-        else:
-            raise SchemaError("must be a path or an object", where=where)
-        self._known(body, shapes.COMPONENT, where)
-        shapes.text(body, "component_name", where)
-        directory = self._root if file is None else file.parent
-        variants = [
-            self._variant(key, item, directory, shapes.member(f"{where}.variants", key))
-            for key, item in shapes.required(body, "variants", where).items()
-        ]
-        return Component(name, directory, file, tuple(variants), body)
-
-    def _component_file(self, text: str, where: str) -> Path:
-        path = Path(self._paths.resolve(str(self._root), text, where))
         if not path.is_dir():
-            return path
-        inner = path / COMPONENT
-        if not inner.exists():
-            raise MissingError(f"{str(path)!a} has no {COMPONENT}", where=where)
-        return inner
+            raise FileAccessError(f"{str(path)!a} is not a directory")
+        real = path.resolve()
+        raw = read_document(f"{real}/{MANIFEST}", rules.limits.document_bytes)
+        return read_package(real, raw, rules)
+    except (OSError, ValueError) as error:
+        raise FileAccessError(f"can't be read: {error}", where=ascii(str(path))) from error
 
-    def _variant(self, name: str, value: Json, base: Path, where: str) -> Variant:
-        body = shapes.an_object(value, where)
-        self._known(body, shapes.VARIANT, where)
-        ep, device, compatibility = (
-            shapes.text(body, key, where) for key in ("ep", "device", "compatibility_string")
+
+def read_package(root: Path, raw: bytes, rules: Rules) -> Package:
+    """Read a package whose manifest has been read.
+
+    Raises:
+        PackageError: one of its kinds, with the JSON path of what is wrong.
+    """
+    where = f"{root}/{MANIFEST}"
+    parsed = parse(raw, where, unique_keys=rules.unique_keys, limits=rules.limits)
+    written = shapes.an_object(parsed, where)
+    version = shapes.schema_version(written, "schema_version")
+    schema = schema_of(version, "schema_version")
+    strict = not rules.unknown_fields and version.minor <= schema.minor
+    if strict:
+        shapes.known_fields(written, schema.manifest, where)
+    manifest = schema.newest_manifest(written)
+    external = rules.allow_external_paths or manifest.get("layout") == INSTALLED
+    paths = Confinement(str(root), external, rules.follow_symlinks)
+    parts = Parts(paths, rules, schema, strict=strict)
+    components = _components(parts, manifest, rules)
+    head = _head(manifest)
+    assets = read_assets(manifest, paths, portable=head["layout"] == PORTABLE)
+    return Package(
+        location=root,
+        schema_version=version,
+        name=head["package_name"],
+        version=head["package_version"],
+        description=head["description"],
+        layout=head["layout"] or PORTABLE,
+        components={
+            name: parts.with_files(component, shapes.member(COMPONENTS, name))
+            for name, component in components.items()
+        },
+        shared_assets=assets,
+        manifest=manifest,
+        rules=rules,
+    )
+
+
+def _components(parts: Parts, manifest: Mapping[str, Json], rules: Rules) -> dict[str, Component]:
+    found = shapes.required(manifest, COMPONENTS, "")
+    if len(found) > rules.limits.components:
+        message = f"the package has over {rules.limits.components} components"
+        raise LimitError(message, where=COMPONENTS)
+    components = {}
+    variants = 0
+    for name, value in found.items():
+        where = shapes.member(COMPONENTS, name)
+        components[name] = parts.component(
+            name, value, where, limit=rules.limits.variants - variants
         )
-        infos = []
-        for namespace, info in shapes.an_object(
-            body.get("executor_info", {}), f"{where}.executor_info"
-        ).items():
-            if not isinstance(info, str | dict):
-                place = shapes.member(f"{where}.executor_info", namespace)
-                raise SchemaError("must be a path or an object", where=place)
-            # a path can be followed only once all variants are known to be sound
-            infos.append(ExecutorInfo(namespace, info, compact(info)))
-        directory = self._variant_directory(name, body, base, where)
-        return Variant(name, directory, ep, device, compatibility, tuple(infos), body)
-
-    def _variant_directory(
-        self, name: str, body: Mapping[str, Json], base: Path, where: str
-    ) -> Path | None:
-        declared = shapes.text(body, "variant_directory", where)
-        if declared is not None:
-            place = f"{where}.variant_directory"
-            return Path(self._paths.resolve(str(base), declared, place))
-        found = Path(self._paths.locate(str(base), name, where))
-        return found if is_there(found) else None
-
-    def _with_files(self, component: Component) -> Component:
-        variants = []
-        base = shapes.member("$.components", component.name) + ".variants"
-        for variant in component.variants:
-            where = shapes.member(base, variant.name)
-            infos = [self._executor_info(variant, info, where) for info in variant.executor_info]
-            variants.append(replace(variant, executor_info=tuple(infos)))
-        return replace(component, variants=tuple(variants))
-
-    def _executor_info(self, variant: Variant, info: ExecutorInfo, where: str) -> ExecutorInfo:
-        if not isinstance(info.value, str):
-            return info
-        place = shapes.member(f"{where}.executor_info", info.namespace)
-        if variant.directory is None:
-            raise MissingError("a file, but the variant has no directory", where=place)
-        file = Path(self._paths.resolve(str(variant.directory), info.value, place))
-        raw = _read(file)
-        value = self._json(raw, str(file))
-        return ExecutorInfo(info.namespace, value, raw.decode(), file)
-
-    def _json(self, raw: bytes, where: str) -> Json:
-        return parse(raw, where, unique_keys=self._rules.unique_keys)
-
-    def _known(self, body: Mapping[str, Json], known: frozenset[str], where: str) -> None:
-        if self._strict:
-            shapes.known_fields(body, known, where)
+        variants += len(components[name].variants)
+    return components
 
 
-def _read(file: Path) -> bytes:
-    try:
-        if file.is_dir():
-            raise SchemaError("invalid JSON: it is a directory", where=str(file))
-        if file.exists() and not file.is_file():
-            raise FileAccessError("is not a regular file", where=str(file))
-        with file.open("rb") as stream:
-            return stream.read(MAX_TEXT + 1)
-    except OSError as error:
-        raise FileAccessError(f"can't be read: {error.strerror}", where=str(file)) from error
+def _head(manifest: Mapping[str, Json]) -> dict[str, str | None]:
+    head = {
+        key: shapes.text(manifest, key, "")
+        for key in ("package_name", "package_version", "description")
+    }
+    layout = shapes.text(manifest, "layout", "")
+    return head | {"layout": checked_layout(PORTABLE if layout is None else layout)}
+
+
+def checked_layout(layout: str) -> str:
+    """Return a layout if it is one.
+
+    Raises:
+        SchemaError: it isn't.
+    """
+    if layout not in (PORTABLE, INSTALLED):
+        raise SchemaError(f"must be {PORTABLE!r} or {INSTALLED!r}", where="layout")
+    return layout
+
+
+def new_version(written: str) -> SchemaVersion:
+    """Return the version that a new package says it has."""
+    return shapes.schema_version({"schema_version": written}, "schema_version")

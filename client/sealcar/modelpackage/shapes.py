@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from sealcar.modelpackage.errors import SchemaError, VersionError
+from sealcar.modelpackage.errors import SchemaError
 from sealcar.modelpackage.values import SchemaVersion
 
 if TYPE_CHECKING:
@@ -13,31 +13,6 @@ if TYPE_CHECKING:
 
     from sealcar.modelpackage.json_text import Json
 
-MANIFEST: Final = frozenset(
-    {
-        "schema_version",
-        "components",
-        "package_name",
-        "package_version",
-        "description",
-        "layout",
-        "shared_assets",
-        "additional_metadata",
-    }
-)
-COMPONENT: Final = frozenset({"variants", "component_name", "additional_metadata"})
-VARIANT: Final = frozenset(
-    {
-        "variant_directory",
-        "ep",
-        "device",
-        "compatibility_string",
-        "executor_info",
-        "additional_metadata",
-    }
-)
-MAJOR: Final = 1
-MINOR: Final = 0
 _VERSION: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?", re.ASCII)
 _PLAIN: Final = re.compile(r"[\w-]{1,80}", re.ASCII)
 _LARGEST: Final = (1 << 63) - 1
@@ -47,7 +22,9 @@ _WRAP: Final = 1 << 64
 def member(where: str, key: str) -> str:
     """Return the JSON path of a member; a hostile key can't break the line it is shown in."""
     shown = ascii(key)[:80]
-    return f"{where}.{key}" if _PLAIN.fullmatch(key) else f"{where}[{shown}]"
+    if _PLAIN.fullmatch(key):
+        return f"{where}.{key}" if where else key
+    return f"{where}[{shown}]"
 
 
 def an_object(value: Json, where: str) -> dict[str, Json]:
@@ -60,8 +37,8 @@ def an_object(value: Json, where: str) -> dict[str, Json]:
 def required(body: Mapping[str, Json], key: str, where: str) -> dict[str, Json]:
     """Check for a member that must be there and an object."""
     if key not in body:
-        raise SchemaError(f"{key!a} is missing", where=where)
-    return an_object(body[key], f"{where}.{key}")
+        raise SchemaError("is missing", where=member(where, key))
+    return an_object(body[key], member(where, key))
 
 
 def text(body: Mapping[str, Json], key: str, where: str) -> str | None:
@@ -70,7 +47,7 @@ def text(body: Mapping[str, Json], key: str, where: str) -> str | None:
         return None
     value = body[key]
     if not isinstance(value, str):
-        raise SchemaError("must be text", where=f"{where}.{key}")
+        raise SchemaError("must be text", where=member(where, key))
     return value
 
 
@@ -78,29 +55,22 @@ def known_fields(body: Mapping[str, Json], known: frozenset[str], where: str) ->
     """Check that an object has no other members."""
     for key in body:
         if key not in known:
-            raise SchemaError(f"unknown field {ascii(key)[:80]}", where=where)
+            raise SchemaError("unknown field", where=member(where, key))
 
 
-def schema_version(manifest: Mapping[str, Json]) -> SchemaVersion:
-    """Check the version of the format.
+def schema_version(manifest: Mapping[str, Json], where: str) -> SchemaVersion:
+    """Return the version of the format that a manifest states, supported or not.
 
     Raises:
         SchemaError: missing or malformed.
-        VersionError: not supported.
     """
-    where = "$.schema_version"
     written = manifest.get("schema_version")
     # JSON's true is an int to Python
     if isinstance(written, int) and not isinstance(written, bool):
-        major = written - _WRAP if written > _LARGEST else written
-        parts = (major, 0)
-    elif isinstance(written, str) and (match := _VERSION.fullmatch(written)):
-        parts = (_number(match[1], where), _number(match[2] or "0", where))
-    else:
-        raise SchemaError('must be "<major>.<minor>"', where=where)
-    if parts[0] != MAJOR:
-        raise VersionError(f"major version {parts[0]} is not supported, only {MAJOR}", where=where)
-    return SchemaVersion(*parts, written)
+        return SchemaVersion(written - _WRAP if written > _LARGEST else written, 0, written)
+    if isinstance(written, str) and (match := _VERSION.fullmatch(written)):
+        return SchemaVersion(_number(match[1], where), _number(match[2] or "0", where), written)
+    raise SchemaError('must be "<major>.<minor>"', where=where)
 
 
 def _number(digits: str, where: str) -> int:

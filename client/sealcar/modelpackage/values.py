@@ -60,7 +60,7 @@ class Variant:
     ep: str | None
     device: str | None
     compatibility: str | None
-    executor_info: tuple[ExecutorInfo, ...]
+    executor_info: Mapping[str, ExecutorInfo]
     body: Mapping[str, Json]
 
 
@@ -72,14 +72,14 @@ class Component:
         name: the key in the manifest.
         directory: what its variants' paths are relative to.
         file: the component's own file; None if it stands in the manifest.
-        variants: in order of declaration, which decides ties.
+        variants: by name, in order of declaration, which decides ties.
         body: the whole component as parsed, unknown fields included.
     """
 
     name: str
     directory: Path
     file: Path | None
-    variants: tuple[Variant, ...]
+    variants: Mapping[str, Variant]
     body: Mapping[str, Json]
 
 
@@ -94,28 +94,3 @@ class SharedAsset:
 
     uri: str
     path: str
-
-
-@dataclass(frozen=True)
-class Package:
-    """A model package.
-
-    Attributes:
-        root: its directory, a real path.
-        schema_version: of the format.
-        name, version, description: None where unset.
-        layout: `portable` (nothing outside the root) or `installed`.
-        components: in order of declaration.
-        shared_assets: declared ones first, then those discovered.
-        manifest: as parsed, unknown fields included.
-    """
-
-    root: Path
-    schema_version: SchemaVersion
-    name: str | None
-    version: str | None
-    description: str | None
-    layout: str
-    components: tuple[Component, ...]
-    shared_assets: tuple[SharedAsset, ...]
-    manifest: Mapping[str, Json]

@@ -37,7 +37,7 @@ def inlined(package: Package) -> str:
         for key in ("package_name", "package_version", "description", "additional_metadata")
         if key in package.manifest
     }
-    return _text(head, {item.name: _component(item) for item in package.components})
+    return _text(head, {item.name: _component(item) for item in package.components.values()})
 
 
 def check(package: Package) -> None:
@@ -57,14 +57,14 @@ def check(package: Package) -> None:
     metadata = package.manifest.get("additional_metadata")
     if isinstance(metadata, dict) and _SEALED in metadata:
         raise InvalidPackageError("the package is sealed already")
-    _check_twins("component", [item.name for item in package.components])
-    for component in package.components:
+    _check_twins("component", list(package.components))
+    for component in package.components.values():
         # the format lets this one file be a link out of the package
         if component.file is not None and component.file.is_symlink():
             raise InvalidPackageError(f"component {shown(component.name)}: its file is a link")
-        _check_twins("variant", [item.name for item in component.variants])
-        for variant in component.variants:
-            for info in variant.executor_info:
+        _check_twins("variant", list(component.variants))
+        for variant in component.variants.values():
+            for info in variant.executor_info.values():
                 try:
                     _check_info(info)
                 except InvalidPackageError as error:
@@ -100,7 +100,7 @@ def _check_twins(what: str, found: list[str]) -> None:
 
 def _component(component: Component) -> dict[str, Json]:
     variants: dict[str, Json] = {
-        item.name: _variant(component.name, item) for item in component.variants
+        item.name: _variant(component.name, item) for item in component.variants.values()
     }
     return {**component.body, "variants": variants}
 
@@ -108,7 +108,9 @@ def _component(component: Component) -> dict[str, Json]:
 def _variant(component: str, variant: Variant) -> dict[str, Json]:
     body: dict[str, Json] = {**variant.body, "variant_directory": f"{component}/{variant.name}"}
     if variant.executor_info:
-        body["executor_info"] = {info.namespace: info.value for info in variant.executor_info}
+        body["executor_info"] = {
+            info.namespace: info.value for info in variant.executor_info.values()
+        }
     return body
 
 

@@ -112,8 +112,8 @@ def _package(root: Path, name: str | None, version: str) -> ImportPlan:
     chosen = _store_name(name, package.name, package.root.name)
     payloads: list[PlannedPayload] = []
     with ExitStack() as files:
-        for component in package.components:
-            for variant in component.variants:
+        for component in package.components.values():
+            for variant in component.variants.values():
                 _check_scope(component.name, variant.name)
                 tree = _tree(package, component.name, variant)
                 files.callback(tree.close)

@@ -81,7 +81,7 @@ def collect_all(tree: SourceTree, component: str, variant: Variant) -> list[Plan
 
 def _fill(collected: _Collected, tree: SourceTree, variant: Variant) -> None:
     # what the manifest says inline isn't needed as a file again
-    inlined = {info.file for info in variant.executor_info if info.file}
+    inlined = {info.file for info in variant.executor_info.values() if info.file}
     directory = variant.directory
     files = [name for name in tree.walk() if directory is None or directory / name not in inlined]
     model = model_file(variant)
@@ -101,7 +101,7 @@ def model_file(variant: Variant) -> str | None:
     Raises:
         InvalidPackageError: it isn't told so in the form that the format asks for.
     """
-    for info in variant.executor_info:
+    for info in variant.executor_info.values():
         if info.namespace == "ort" and isinstance(info.value, dict):
             name = info.value.get("model_file")
             if name is not None and not isinstance(name, str):
