@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from support.daemon import Daemon
 
     from sealcar.client import Client
 
@@ -106,3 +107,12 @@ def assert_equal_answers(got: Any, want: Any) -> None:  # noqa: ANN401  (untyped
     """Assert that two answers agree within half precision, and aren't all the same number."""
     assert np.ptp(want) > TOLERANCE
     np.testing.assert_allclose(got, want, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def decrypted(daemon: Daemon) -> float:
+    """Return how many plaintext bytes a daemon has handed to clients."""
+    return sum(
+        value
+        for (name, labels), value in daemon.metrics().items()
+        if name == "sealcar_payload_bytes_total" and ("direction", "read") in labels
+    )

@@ -12,7 +12,8 @@ from sealcar.ort import adapters, configuration, options
 from sealcar.ort.scopes import BlobReader, BlobWriter
 
 if TYPE_CHECKING:
-    from sealcar.ort.runtime import SessionOptions, Untyped
+    from sealcar.ort.callbacks import Registration
+    from sealcar.ort.runtime import Compiler, SessionOptions
     from sealcar.transfer.reading import Scope
     from sealcar.transfer.transactions import Transaction
 
@@ -39,19 +40,20 @@ def clear_read_callback(session_options: SessionOptions) -> None:
     adapters.registrar().clear_read(session_options)
 
 
-def set_write_callback(compiler: Untyped, transaction: Transaction) -> None:
+def set_write_callback(compiler: Compiler, transaction: Transaction) -> Registration:
     """Let a compilation write its blobs into a transaction, each name once.
 
     Args:
-        compiler: an `onnxruntime.ModelCompiler`, or the address of an OrtModelCompilationOptions.
+        compiler: an `onnxruntime.ModelCompiler` of 1.31 or later; or the address of an
+            OrtModelCompilationOptions, and then the result is to be kept until it has compiled.
         transaction: is neither committed nor aborted here.
 
     Raises:
         RuntimeSupportError: this runtime has no callbacks; the message says what can be done.
     """
-    adapters.registrar().set_write(compiler, BlobWriter(transaction))
+    return adapters.registrar().set_write(compiler, BlobWriter(transaction))
 
 
-def clear_write_callback(compiler: Untyped) -> None:
+def clear_write_callback(compiler: Compiler) -> None:
     """Take the write callback off."""
     adapters.registrar().clear_write(compiler)
