@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sealcar.errors import InvalidRequestError, WrongStateError
+from sealcar.errors import InvalidRequestError, UnavailableError, WrongStateError
 from sealcar.v1 import payloads_pb2 as pb
 from sealcar.v1 import payloads_pb2_grpc
 from sealcar_server.endpoints import messages
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 PIECE: Final = 512 << 10  # of a message to the client: the fastest size over gRPC
 MAX_DATA: Final = 1 << 20  # of a message from the client
+_SETTLE: Final = 0.02  # seconds
 
 
 class Meter(Protocol):
@@ -125,6 +127,7 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
                 if size is not None and sealer.size > size:
                     raise InvalidRequestError(f"more bytes came than the {size} declared")
             sealer.finish()
+            _require_alive(context, wait=size is None)
             return pb.WriteResponse(payload=messages.payload_message(sink.finish()))
 
     def Commit(self, request: pb.CommitRequest, context: grpc.ServicerContext) -> pb.CommitResponse:  # noqa: N802  (wire name)
@@ -137,6 +140,18 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
         """Throw a transaction away."""
         self._payloads.abort(self._caller(context.peer()), request.transaction)
         return pb.AbortResponse()
+
+
+def _require_alive(context: grpc.ServicerContext, *, wait: bool) -> None:
+    """Tell a client that has said all from one that is gone: to both, no more messages come.
+
+    gRPC tells of the end of messages and of the end of the call one right after the other. Without
+    a declared size nothing else shows that bytes are missing.
+    """
+    if wait:
+        time.sleep(_SETTLE)
+    if not context.is_active():
+        raise UnavailableError("the client is gone")
 
 
 def _range(request: pb.ReadRequest, size: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from sealcar_server.service.values import CommitValues, ScopeKey
 if TYPE_CHECKING:
     from sealcar_server.service.values import OpenedVariant, PayloadValue, VariantValue
 
-MAX_PAGE: Final = 1 << 20  # bytes of one answer
+MAX_PAGE: Final = 256 << 10  # bytes of one answer
 _FRAMING: Final = 8  # bytes at most around one payload
 _TOKEN: Final = re.compile(r"[0-9]{1,8}")
 KINDS: Final = {
