@@ -80,3 +80,20 @@ def test_a_relaxed_rule_lets_the_same_packages_through(
 @pytest.mark.parametrize("name", EXPECTED["ort_invalid"])
 def test_what_only_the_runtime_refuses_still_opens(base: Path, name: str) -> None:
     modelpackage.open(base / "ort_invalid" / name)
+
+
+@pytest.mark.parametrize("name", EXPECTED["hash"])
+def test_a_tree_has_the_hash_that_the_native_library_gave_it(base: Path, name: str) -> None:
+    assert modelpackage.hash_directory(base / "hash_trees" / name) == EXPECTED["hash"][name]
+
+
+@pytest.mark.parametrize("case", EXPECTED["resolve_string_ref"], ids=lambda case: case["ref"])
+def test_a_reference_leads_where_the_native_library_led(base: Path, case: dict[str, Any]) -> None:
+    root = base / "valid" / case["package"]
+    with modelpackage.open(root) as package:
+        if case["ok"]:
+            found = package.resolve(case["ref"], must_exist=case["must_exist"])
+            assert json.dumps(found) == placed(case["value"], base, root)
+        else:
+            with pytest.raises(KINDS[case["exception"]]):
+                package.resolve(case["ref"], must_exist=case["must_exist"])

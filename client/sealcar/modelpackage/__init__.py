@@ -18,6 +18,7 @@ from sealcar.modelpackage.errors import (
     StateError,
     VersionError,
 )
+from sealcar.modelpackage.hashing import Progress, hash_directory
 from sealcar.modelpackage.info import info
 from sealcar.modelpackage.json_text import Json, compact
 from sealcar.modelpackage.package import Package
@@ -45,6 +46,7 @@ __all__ = [
     "MissingError",
     "Package",
     "PackageError",
+    "Progress",
     "Rules",
     "SchemaError",
     "SchemaVersion",
@@ -53,6 +55,7 @@ __all__ = [
     "Variant",
     "VersionError",
     "compact",
+    "hash_directory",
     "info",
     "open",
 ]
