@@ -6,7 +6,7 @@ import pytest
 
 from sealcar.errors import InvalidRequestError, WrongStateError
 from sealcar.transfer.descriptors import Exported
-from sealcar.transfer.memory import PIECE, PrivateMemory, advise_huge, copy, wipe
+from sealcar.transfer.memory import PIECE, PrivateMemory, advise_huge, copy, new_bytes, wipe
 from sealcar.transfer.payloads import BorrowedBuffer, MappedPayload
 
 
@@ -85,6 +85,17 @@ def test_an_exported_buffer_can_not_be_resized_meanwhile() -> None:
 def test_what_is_no_fit_buffer_is_an_error_of_ours(target: object, writable: bool) -> None:  # noqa: FBT001  (parametrized)
     with pytest.raises(InvalidRequestError, match="buffer"):
         Exported(target, writable=writable)  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 1 << 20])
+def test_new_bytes_are_nobody_elses(size: int) -> None:
+    zero, one = bytes(size), b"\x01" * size
+    data = new_bytes(size)
+    with Exported(data) as exported:
+        ctypes.memset(exported.address, 1, size)
+    assert data == one
+    assert zero == bytes(size)
+    assert bytes([0]) == b"\0", "not the interpreter's own objects"
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5])

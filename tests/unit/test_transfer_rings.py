@@ -47,7 +47,7 @@ def test_nobody_can_change_a_rings_size(client_writes: bool) -> None:  # noqa: F
         assert seals_of(descriptor) & FIXED_SIZE == FIXED_SIZE
         assert Seal.SEAL in seals_of(descriptor)
         for size in (0, SIZE - 1, SIZE + 1):
-            with pytest.raises(OSError, match="not permitted"):
+            with pytest.raises(OSError, match=r"not permitted|Invalid argument"):
                 os.ftruncate(descriptor, size)
         os.close(descriptor)
 

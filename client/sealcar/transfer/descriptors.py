@@ -120,6 +120,15 @@ class _PyBuffer(ctypes.Structure):
     )
 
 
+# prototypes of our own: the shared ones of ctypes.pythonapi are anybody's to change
+_get_buffer = ctypes.PYFUNCTYPE(
+    ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int
+)(("PyObject_GetBuffer", ctypes.pythonapi))
+_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(
+    ("PyBuffer_Release", ctypes.pythonapi)
+)
+
+
 class Exported:
     """A buffer's address, valid while this object is open: its owner can't free or resize it.
 
@@ -135,9 +144,7 @@ class Exported:
         self._raw = _PyBuffer()
         self._open = False
         try:
-            failed = ctypes.pythonapi.PyObject_GetBuffer(
-                ctypes.py_object(buffer), ctypes.byref(self._raw), int(writable)
-            )
+            failed = _get_buffer(buffer, self._raw, int(writable))
         except (BufferError, TypeError) as error:
             raise InvalidRequestError(f"not a buffer that can be used here: {error}") from error
         if failed:
@@ -150,7 +157,7 @@ class Exported:
         """Give the buffer back."""
         if self._open:
             self._open = False
-            ctypes.pythonapi.PyBuffer_Release(ctypes.byref(self._raw))
+            _release_buffer(self._raw)
 
     def __enter__(self) -> Self:
         return self

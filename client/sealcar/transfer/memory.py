@@ -19,6 +19,23 @@ _PAGE: Final = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+# CPython documents that a new bytes object made without a source may be filled by its maker
+_new_bytes = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
+    ("PyBytes_FromStringAndSize", ctypes.pythonapi)
+)
+
+
+def new_bytes(size: int) -> bytes:
+    """Return a `bytes` object that its maker may fill before anybody else has a reference.
+
+    Raises:
+        ExhaustedError: the system gives no more memory.
+    """
+    try:
+        made: bytes = _new_bytes(None, size)
+    except (MemoryError, OverflowError) as error:
+        raise ExhaustedError(f"no memory for {size} bytes") from error
+    return made
 
 
 def copy(target: int, source: int, size: int) -> None:

@@ -203,7 +203,7 @@ class PayloadReader:
             raise self._placed(error, "transfer") from error.__cause__
 
     def fill_new(self, data: bytes) -> None:
-        """Fill a `bytes` object of the payload's size that nobody else has a reference to.
+        """Fill what `new_bytes` made and nobody else has a reference to.
 
         Raises:
             SealcarError: as `read_into`.

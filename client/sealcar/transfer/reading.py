@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sealcar.errors import NotFoundError, SealcarError
 from sealcar.transfer.forking import ForkLock
-from sealcar.transfer.memory import PrivateMemory
+from sealcar.transfer.memory import PrivateMemory, new_bytes
 from sealcar.transfer.payloads import MappedPayload, PayloadReader, PayloadRef
 from sealcar.transfer.scopes import OpenedScope, ScopeName, open_scope
 
@@ -134,8 +134,7 @@ class Scope:
             SealcarError: what went wrong, with scope and name.
         """
         with self.reader(name) as reader:
-            data = bytes(reader.size)
-            # nobody else has seen this object yet, so filling it breaks no promise of `bytes`
+            data = new_bytes(reader.size)
             reader.fill_new(data)
             return data
 

@@ -43,6 +43,7 @@ class Transaction:
         self._lock = ForkLock()
         self._written: dict[str, PayloadRef] = {}
         self._ended = False
+        self._committed: Scope | None = None
         self.scope = name
         self._connection = pool.connect()
         request = pb.ClientPacket(begin=payloads_pb2.BeginRequest(scope=name.message()))
@@ -99,6 +100,8 @@ class Transaction:
     ) -> Scope:
         """Publish everything written; return where it is now. Repeating it returns the same.
 
+        When the answer is lost with the daemon (UnavailableError) it may be published or not.
+
         Args:
             ep: execution provider that the variant is for; empty: any.
             device: kind of device; empty: any.
@@ -106,8 +109,10 @@ class Transaction:
             executor_info: namespace to object.
 
         Raises:
-            SealcarError: what went wrong; nothing is published then.
+            SealcarError: what the daemon found; nothing is published then.
         """
+        if self._committed is not None:
+            return self._committed
         request = payloads_pb2.CommitRequest(
             transaction=self._id,
             payloads=len(self._written),
@@ -118,7 +123,8 @@ class Transaction:
         )
         answer = self._ask("commit", pb.ClientPacket(commit=request), "committed")
         self._end()
-        return Scope(self._pool, ScopeName.of(answer.committed.scope))
+        self._committed = Scope(self._pool, ScopeName.of(answer.committed.scope))
+        return self._committed
 
     def abort(self) -> None:
         """Throw everything written away; nothing happens if it has ended already."""

@@ -92,10 +92,10 @@ class Connection:
             self._dispatch(data)
         except BlockingIOError:
             return
-        except ViolationError as violation:
-            self.close(violation.error)
-        except (InvalidRequestError, DeniedError) as error:
-            self.close(error)
+        except (ViolationError, InvalidRequestError, DeniedError) as error:
+            reason = error.error if isinstance(error, ViolationError) else error
+            self._complain(reason)
+            self.close(reason)
         except OSError:
             self.close(None)
 
@@ -203,9 +203,18 @@ class Connection:
         elif sender != self._sender:
             raise self._stranger()
 
+    def _complain(self, reason: SealcarError) -> None:
+        who = self.peer.principal
+        _log.warning(
+            "client broke the protocol",
+            listener=who.listener,
+            uid=who.uid,
+            pid=self.peer.pid,
+            reason=reason.message,
+        )
+
     def _stranger(self) -> ViolationError:
         self.door.services.meter.denied("peer")
-        _log.warning("packet from another process", listener=self.peer.principal.listener)
         return ViolationError(DeniedError("only the process that connected may send here"))
 
     def _dispatch(self, data: bytes) -> None:

@@ -92,7 +92,11 @@ class Door:
     def run_posted(self) -> None:
         """Run what was posted. On the socket's thread."""
         while self._posted:
-            self._posted.popleft()()
+            call = self._posted.popleft()
+            try:
+                call()
+            except Exception:  # noqa: BLE001  (the thread serves all: a defect costs one request)
+                _log.exception("the result of a request wasn't handled")
 
     def chore(
         self,
