@@ -1,0 +1,162 @@
+"""One test a row: with a real provider in the session, a refused option ends before decryption."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support import disk, eps, flows, models
+from support.daemon import Daemon
+
+from sealcar.errors import PlaintextRefusedError, SealcarError
+from sealcar.ort import compile as compile_variant
+from sealcar.ort import load, set_read_callback
+from sealcar.ort.options import Refused, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sealcar.client import Client
+    from sealcar.ort.runtime import SessionOptions
+
+SEED = flows.fresh_seed()
+ROWS = [(name, row) for name in eps.NAMES for row in tables()[name].refused.values()]
+SESSION_ROWS = list(tables()["session"].refused.values())
+
+
+class Sealed:
+    """A daemon with one compiled variant for each provider, and a client of it."""
+
+    def __init__(self, daemon: Daemon, client: Client, work: Path) -> None:
+        self.daemon = daemon
+        self.client = client
+        self.work = work
+        self.plain = models.split_model(128, seed=SEED)
+        self.plaintexts = {"weights": self.plain}
+
+    def assert_refused(self, option: str, variant: str, options: SessionOptions) -> None:
+        """Assert that nothing is loaded or compiled with these options, or decrypted for them."""
+        before = flows.decrypted(self.daemon)
+        scope = self.client.scope("p", "main", variant)
+        for attempt in (
+            lambda: load(self.client, "p", variant=variant, session_options=options),
+            lambda: compile_variant(
+                self.client, "p", source="onnx", variant="new", session_options=options
+            ),
+            lambda: set_read_callback(options, scope),
+        ):
+            with pytest.raises(SealcarError, match=option) as caught:
+                attempt()
+            assert isinstance(caught.value, PlaintextRefusedError) or "weightless" in str(
+                caught.value
+            )
+        assert flows.decrypted(self.daemon) == before
+        assert list(self.work.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
+    """Give the daemon that all rows share."""
+    folder = tmp_path_factory.mktemp("options")
+    work = folder / "work"
+    work.mkdir()
+    with Daemon(folder) as daemon, daemon.connect() as client:
+        found = Sealed(daemon, client, work)
+        flows.publish_model(client, folder / "s", "p", model=found.plain)
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _in_work(sealed: Sealed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(sealed.work)
+
+
+def compiled(sealed: Sealed, name: str) -> str:
+    """Compile the model for a provider, once."""
+    ep = eps.require(name)
+    detail = sealed.client.catalogue.get("p")
+    if name not in {each.variant for each in detail.variants}:
+        compile_variant(
+            sealed.client, "p", source="onnx", variant=name, session_options=ep.options()
+        )
+    return name
+
+
+@pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda v: getattr(v, "option", v))
+def test_a_providers_option(name: str, row: Refused, sealed: Sealed) -> None:
+    ep = eps.require(name)
+    options = eps.quiet_options()
+    settings = {**ep.settings, row.option: "1"}
+    options.add_provider_for_devices([ep.device], settings)
+    sealed.assert_refused(row.option, compiled(sealed, name), options)
+
+
+@pytest.mark.parametrize("row", SESSION_ROWS, ids=lambda row: row.option)
+def test_an_option_of_the_runtime(row: Refused, sealed: Sealed) -> None:
+    options = eps.require("qnn").options()
+    options.add_session_config_entry(row.option, "1")
+    sealed.assert_refused(row.option, compiled(sealed, "qnn"), options)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "option"),
+    [
+        ("optimized_model_filepath", "plain.onnx", "session.optimized_model_filepath"),
+        ("enable_profiling", True, "session.enable_profiling"),
+    ],
+)
+def test_an_attribute_that_writes_files(
+    attribute: str, value: object, option: str, sealed: Sealed
+) -> None:
+    options = eps.require("qnn").options()
+    setattr(options, attribute, value)
+    sealed.assert_refused(option, compiled(sealed, "qnn"), options)
+
+
+def test_an_option_of_an_unknown_provider_given_by_name(sealed: Sealed) -> None:
+    before = flows.decrypted(sealed.daemon)
+    with pytest.raises(PlaintextRefusedError, match="cache_path"):
+        load(sealed.client, "p", variant="onnx", providers=[("UnheardOf", {"cache_path": "x"})])
+    assert flows.decrypted(sealed.daemon) == before
+
+
+def test_a_caller_who_allows_plaintext_files_gets_them_and_the_search_finds_the_weights(
+    sealed: Sealed,
+) -> None:
+    options = eps.quiet_options()
+    options.optimized_model_filepath = "plain.onnx"
+    load(
+        sealed.client,
+        "p",
+        variant="onnx",
+        session_options=options,
+        providers=["CPUExecutionProvider"],
+        allow_plaintext_files=True,
+    )
+    written = sealed.work / "plain.onnx"
+    assert disk.runs([str(written)], sealed.plaintexts)
+    written.unlink()
+
+
+@pytest.mark.parametrize("option", ["dump_json_qnn_graph", "dump_qnn_ep_input_graph"])
+def test_the_rows_say_the_truth_about_what_writes_files(option: str, sealed: Sealed) -> None:
+    ep = eps.require("qnn")
+    options = eps.quiet_options()
+    options.add_provider_for_devices([ep.device], {**ep.settings, option: "1"})
+    load(
+        sealed.client,
+        "p",
+        variant="onnx",
+        session_options=options,
+        allow_plaintext_files=True,
+    )
+    written = list(sealed.work.iterdir())
+    assert written
+    for file in written:
+        file.unlink()
+
+
+def test_of_all_that_was_refused_nothing_reached_a_disk(sealed: Sealed) -> None:
+    assert list(sealed.work.iterdir()) == []
+    assert disk.runs(disk.files_below(sealed.daemon.folder), sealed.plaintexts) == []
