@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
 
 from sealcar_server import settings_kinds as kinds
+from sealcar_server.keys.source import KeyUri
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,14 @@ class Store:
 class Key:
     """[keys.ALIAS]: a key-encryption key."""
 
-    uri: Annotated[Path, Spec(kinds.key_file(), "where the key is")]
+    uri: Annotated[KeyUri, Spec(kinds.key_uri(), "where the key is")]
+    secret: Annotated[
+        Path | None,
+        Spec(kinds.secret(), "file with what opens it: passphrase, PIN, token, credentials"),
+    ] = None
+    timeout: Annotated[
+        float, Spec(kinds.duration(0.1, 60), "how long its provider may take to answer")
+    ] = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)

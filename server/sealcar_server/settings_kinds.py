@@ -6,15 +6,19 @@ raises ValueError with what is wrong; whoever reads settings adds the place and 
 
 from __future__ import annotations
 
+import difflib
 import grp
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from sealcar.errors import ConfigurationError
 from sealcar.names import shown
+from sealcar_server.keys.registry import schemes
+from sealcar_server.keys.source import FILES, KeyUri, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,22 +125,49 @@ def path() -> Kind[Path]:
     return Kind("a path", read)
 
 
-def key_file() -> Kind[Path]:
-    """Where a key-encryption key is: a file, or a credential that systemd hands over."""
-    inner = path().read
+def secret() -> Kind[Path]:
+    """Where a secret is: a file, or a credential that systemd hands over; never the secret."""
 
     def read(value: object, base: Path) -> Path:
         scheme, _, rest = _text(value).partition(":")
-        if scheme == "file" and rest:
-            return inner(rest, base)
-        folder = os.environ.get("CREDENTIALS_DIRECTORY")
-        if scheme == "credential" and rest and "/" not in rest:
-            if not folder:
-                raise ValueError("$CREDENTIALS_DIRECTORY isn't set: is this a systemd service?")
-            return inner(rest, Path(folder))
-        raise ValueError("it names no kind of key that is known here")
+        if scheme not in FILES or not rest:
+            raise ValueError("it names no file")  # it may be the secret itself: not shown
+        return _secret_file(scheme, rest, base)
 
     return Kind('"file:PATH", or "credential:NAME" in a systemd service', read)
+
+
+def key_uri() -> Kind[KeyUri]:
+    """Where a key-encryption key is. What follows the scheme is its provider's to check."""
+
+    def read(value: object, base: Path) -> KeyUri:
+        try:
+            found = parse(_text(value), base)
+        except ConfigurationError as error:
+            raise ValueError(error.message) from None
+        known = schemes()
+        if found.scheme not in known:
+            close = difflib.get_close_matches(found.scheme, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{shown(found.scheme)} is no kind of key{hint}")
+        if found.scheme in FILES:
+            file = _secret_file(found.scheme, found.address, base)
+            return replace(found, address=str(file))
+        return found
+
+    others = ", ".join(scheme for scheme in schemes() if scheme != "file")
+    return Kind(f'"file:PATH", or a URI whose scheme is one of: {others}', read)
+
+
+def _secret_file(scheme: str, name: str, base: Path) -> Path:
+    if scheme == "file":
+        return path().read(name, base)
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    if not folder:
+        raise ValueError("$CREDENTIALS_DIRECTORY isn't set: is this a systemd service?")
+    if "/" in name:
+        raise ValueError(f"{shown(name)} is no credential's name")
+    return path().read(name, Path(folder))
 
 
 def mode() -> Kind[int]:

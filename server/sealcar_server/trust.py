@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import ConfigurationError, StorageError
+from sealcar.errors import ConfigurationError, SealcarError, StorageError
 from sealcar_server import hardening
 from sealcar_server.access.policy import Policy
-from sealcar_server.keys.file import FileProvider
+from sealcar_server.keys.registry import open_provider
 from sealcar_server.keys.ring import KeyRing
+from sealcar_server.keys.source import KeySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sealcar_server.settings import Settings
+    from sealcar_server.keys.provider import KeyProvider
+    from sealcar_server.settings import Key, Settings
 
 _SHARED: Final = 0o755  # who may connect, the sockets' own mode says
 
@@ -61,7 +64,10 @@ def refuse_what_others_can_write(settings: Settings) -> None:
         ConfigurationError: somebody can.
     """
     for alias, key in settings.keys.items():
-        hardening.require_private(key.uri, f"[keys.{alias}] uri")
+        for file in key.uri.files:
+            hardening.require_private(file, f"[keys.{alias}] uri")
+        if key.secret is not None:
+            hardening.require_private(key.secret, f"[keys.{alias}] secret")
     hardening.require_private(settings.policy.file, "[policy] file")
     hardening.require_private(settings.store.path, "[store] path")
 
@@ -83,10 +89,26 @@ def policy_of(settings: Settings, on_denied: Callable[[str], None]) -> Policy:
 
 
 def keyring_of(settings: Settings) -> KeyRing:
-    """Log in at every key provider.
+    """Make every key provider. One that can't be reached yet is no reason not to start.
 
     Raises:
-        ConfigurationError, KeyUnavailableError: one can't be used.
+        ConfigurationError: one's setting is wrong.
+        KeyRefusedError, KeyUnavailableError: a key file doesn't open.
+        RuntimeSupportError: what one needs isn't installed.
     """
-    providers = {alias: FileProvider(key.uri) for alias, key in settings.keys.items()}
+    with contextlib.ExitStack() as opened:
+        providers = {}
+        for alias, key in settings.keys.items():
+            providers[alias] = _provider(alias, key)
+            opened.callback(providers[alias].close)
+        opened.pop_all()
     return KeyRing(providers, lifetime=settings.daemon.key_lifetime)
+
+
+def _provider(alias: str, key: Key) -> KeyProvider:
+    try:
+        return open_provider(KeySource(key.uri, key.secret, key.timeout))
+    except SealcarError as error:
+        raise type(error)(
+            f"[keys.{alias}]: {error.message}", retry_after=error.retry_after
+        ) from error

@@ -145,12 +145,19 @@ def test_a_malformed_key_file_is_refused_by_line_and_never_quoted(
     assert TWO[:8] not in str(caught.value)
 
 
-def test_links_directories_and_absent_files_are_refused(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(KeyUnavailableError, match="No such file"):
-        FileProvider(path)
+def test_a_link_is_followed_to_a_file_that_must_be_private_itself(
+    path: Path, tmp_path: Path
+) -> None:
     target = written(tmp_path / "target", f"{TITLE}1 {ONE}\n")
     path.symlink_to(target)
-    with pytest.raises(KeyUnavailableError, match="symbolic links"):
+    FileProvider(path).close()
+    target.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        FileProvider(path)
+
+
+def test_directories_pipes_and_absent_files_are_refused(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyUnavailableError, match="No such file"):
         FileProvider(path)
     with pytest.raises(ConfigurationError, match="regular"):
         FileProvider(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from sealcar.errors import KeyRefusedError, KeyUnavailableError
 from sealcar_server.keys.file import FileProvider
-from sealcar_server.keys.provider import KeyProvider, WrappedKey, package_context
+from sealcar_server.keys.provider import KekDescription, KeyProvider, WrappedKey, package_context
 from sealcar_server.keys.ring import KeyRing
 from sealcar_server.sealing.encoding import enc
 from sealcar_server.sealing.secret import SecretBuffer
@@ -40,8 +40,15 @@ class CountingProvider:
             raise KeyRefusedError("another context")
         return SecretBuffer.copy_of(wrapped.blob[:32])
 
+    def rewrap(self, wrapped: WrappedKey, context: bytes) -> WrappedKey:
+        with self.unwrap(wrapped, context) as key:
+            return self.wrap(key, context)
+
     def current_version(self) -> str:
         return "7"
+
+    def describe(self) -> KekDescription:
+        return KekDescription("counting", "in this test", "7", ("7",))
 
     def health(self) -> None:
         if self.gone:

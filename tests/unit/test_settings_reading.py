@@ -56,7 +56,7 @@ def test_what_is_not_said_has_its_default(file: Path) -> None:
 def test_relative_paths_are_of_the_files_directory(file: Path) -> None:
     found = settings_of(file)
     assert found.daemon.state_dir == file.parent / "state"
-    assert found.keys["default"].uri == file.parent / "kek"
+    assert found.keys["default"].uri.files == (file.parent / "kek",)
     assert str(found.store.path) == "/srv/store"
 
 
@@ -110,7 +110,7 @@ def test_a_named_section_can_be_added_by_flags_alone(file: Path) -> None:
 def test_an_environment_variable_finds_a_name_with_a_dash(file: Path) -> None:
     add = '[keys.my-key]\nuri = "file:a"\n'
     found = settings_of(file, add=add, environment={"SEALCARD_KEYS_MY_KEY_URI": "file:/b"})
-    assert str(found.keys["my-key"].uri) == "/b"
+    assert str(found.keys["my-key"].uri) == "file:/b"
 
 
 def test_other_variables_are_left_alone(file: Path) -> None:
@@ -146,7 +146,7 @@ def test_values_are_read_by_their_kind(file: Path, flag: str, expected: object) 
 def test_a_key_can_be_a_credential_of_systemd(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/sealcar")
     found = settings_of(file, "keys.default.uri=credential:kek")
-    assert str(found.keys["default"].uri) == "/run/credentials/sealcar/kek"
+    assert found.keys["default"].uri.address == "/run/credentials/sealcar/kek"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,13 @@ def test_a_key_can_be_a_credential_of_systemd(file: Path, monkeypatch: pytest.Mo
         ('[listen.b]\ndir = "x"\nmode = 660\n', 'must be a mode in quotes, such as "0660"'),
         ("[listen.B]\n", "[listen.B]: the name 'B' must match"),
         ("[keys]\ndefault = 1\n", "not a TOML file"),
-        ('[keys.b]\nuri = "vault:x"\n', '[keys.b] uri must be "file:PATH", or "credential:NAME"'),
+        (
+            '[keys.b]\nuri = "valt:x"\n',
+            'must be "file:PATH", or a URI whose scheme is one of: aws-kms, ',
+        ),
+        ('[keys.b]\nuri = "valt:x"\n', "'valt' is no kind of key; did you mean 'vault'?"),
+        ('[keys.b]\nuri = "pkcs11:a?b=c&b=c"\n', "parameter 'b' must be NAME=VALUE, once"),
+        ('[keys.b]\nuri = "file:x"\nsecret = "abc"\n', '[keys.b] secret must be "file:PATH", or'),
         ('[keys.b]\nuri = "credential:x"\n', "is this a systemd service?"),
         ('[metrics]\naddress = "here"\n', 'must be "HOST:PORT" (port 0: any that is free), or'),
         ('[metrics]\naddress = "a:70000"\n', "'a:70000' is not an address"),

@@ -7,21 +7,33 @@ data: 60 bytes.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sealcar.errors import ConfigurationError, KeyRefusedError, KeyUnavailableError
-from sealcar_server.keys import keyfile
-from sealcar_server.keys.provider import WrappedKey
+from sealcar_server.keys import key_store
+from sealcar_server.keys.provider import KekDescription, WrappedKey
 from sealcar_server.sealing.secret import SecretBuffer
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from sealcar_server.keys.source import KeySource
 
 _NONCE: Final = 12
 _BLOB: Final = _NONCE + 32 + 16
+
+
+def provider_of(source: KeySource) -> FileProvider:
+    """Make a provider for `file:PATH`, or for the file that a credential is.
+
+    Raises:
+        ConfigurationError: not such a file, or one that others can read.
+        KeyRefusedError: the passphrase is another one.
+        KeyUnavailableError: it can't be read.
+    """
+    return FileProvider(Path(source.uri.address), source.secret)
 
 
 class FileProvider:
@@ -29,28 +41,32 @@ class FileProvider:
 
     Args:
         path: of the file, of mode 0600 and owned by the daemon or root.
+        secret: file with the passphrase that the keys are under, if they are.
 
     Raises:
         ConfigurationError: not such a file.
+        KeyRefusedError: the passphrase is another one.
         KeyUnavailableError: it can't be read.
     """
 
     kind: Final = "file"
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._keys = keyfile.read(path)
+    def __init__(self, path: Path, secret: Path | None = None) -> None:
+        self._path, self._secret = path, secret
+        self._file = key_store.read(path, secret)
 
     @classmethod
-    def create(cls, path: Path) -> Self:
+    def create(cls, path: Path, secret: Path | None = None) -> Self:
         """Make the file with one new key.
 
         Raises:
             AlreadyExistsError: there is one; it is never replaced.
+            ConfigurationError: the passphrase is short, or others can read it.
+            KeyUnavailableError: the passphrase can't be read.
             StorageError: it can't be written.
         """
-        keyfile.create(path)
-        return cls(path)
+        key_store.create(path, secret)
+        return cls(path, secret)
 
     def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
         """Wrap a key under the newest version."""
@@ -81,9 +97,23 @@ class FileProvider:
             " of the key-encryption key"
         )
 
+    def rewrap(self, wrapped: WrappedKey, context: bytes) -> WrappedKey:
+        """Return the same key under the newest version.
+
+        Raises:
+            KeyRefusedError: the version isn't in the file, or it was wrapped for another context.
+        """
+        with self.unwrap(wrapped, context) as key:
+            return self.wrap(key, context)
+
     def current_version(self) -> str:
         """Return the version on the file's last line."""
-        return next(reversed(self._keys))
+        return tuple(self._file.keys)[-1]
+
+    def describe(self) -> KekDescription:
+        """Say where the file is and what is in it."""
+        versions = tuple(self._file.keys)
+        return KekDescription(self.kind, str(self._path), versions[-1], versions)
 
     def health(self) -> None:
         """Check that the file is still there and holds the version that wraps.
@@ -92,22 +122,22 @@ class FileProvider:
             KeyUnavailableError: it isn't, or doesn't.
         """
         try:
-            keys = keyfile.read(self._path)
-        except ConfigurationError as error:
+            if key_store.unchanged(self._path, self._file.digest):
+                return
+            now = key_store.read(self._path, self._secret)
+        except (ConfigurationError, KeyRefusedError) as error:
             raise KeyUnavailableError(error.message) from error
-        for key in keys.values():
-            key.close()
-        if self.current_version() not in keys:
+        now.close()
+        if self.current_version() not in now.keys:
             raise KeyUnavailableError(f"key file {self._path} was replaced by another one")
 
     def close(self) -> None:
         """Wipe every key."""
-        for key in self._keys.values():
-            key.close()
+        self._file.close()
 
     def _cipher(self, version: str) -> AESGCM:
-        if version not in self._keys:
+        if version not in self._file.keys:
             raise KeyRefusedError(
                 f"key file {self._path} has no version {version[:20]!a}: was it replaced?"
             )
-        return AESGCM(self._keys[version].view)
+        return AESGCM(self._file.keys[version].view)

@@ -24,6 +24,23 @@ class WrappedKey:
     blob: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class KekDescription:
+    """What anybody who operates the daemon may know of a key-encryption key.
+
+    Attributes:
+        kind: the provider's word.
+        key: where the key is, without any secret.
+        version: that wraps new keys.
+        versions: that still unwrap, oldest first; () where the provider keeps that to itself.
+    """
+
+    kind: str
+    key: str
+    version: str
+    versions: tuple[str, ...]
+
+
 def package_context(package_id: bytes) -> bytes:
     """Return what a package's key is bound to when it is wrapped."""
     return enc("sealcar v1 key wrap", "1", package_id)
@@ -33,7 +50,9 @@ class KeyProvider(Protocol):
     """Holds one key-encryption key in all its versions, and never gives it away.
 
     Every wrap is bound to a context: it is authenticated associated data, so a wrapped key that
-    is moved to another package doesn't unwrap.
+    is moved to another package doesn't unwrap. Every method is thread-safe, and answers or raises
+    within a bounded time. Constructing a provider contacts nobody: what can't be reached yet is
+    reached by the first call after it came back.
     """
 
     @property
@@ -41,7 +60,7 @@ class KeyProvider(Protocol):
         """Word of the configuration: "file"."""
 
     def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
-        """Wrap a key under the current version.
+        """Wrap a key of 32 bytes under the current version.
 
         Raises:
             KeyRefusedError: the provider says no.
@@ -56,14 +75,35 @@ class KeyProvider(Protocol):
             KeyUnavailableError: the provider can't be reached.
         """
 
-    def current_version(self) -> str:
-        """Return the version that wraps new keys."""
-
-    def health(self) -> None:
-        """Ask the provider whether it would answer.
+    def rewrap(self, wrapped: WrappedKey, context: bytes) -> WrappedKey:
+        """Return the same key for the same context, under the current version.
 
         Raises:
-            KeyUnavailableError: it wouldn't; the message says why.
+            KeyRefusedError: the version is unknown, or it was wrapped for another context.
+            KeyUnavailableError: the provider can't be reached.
+        """
+
+    def current_version(self) -> str:
+        """Return the version that wraps new keys.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: the provider has to be asked, and doesn't answer.
+        """
+
+    def describe(self) -> KekDescription:
+        """Say what the key is.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: the provider has to be asked, and doesn't answer.
+        """
+
+    def health(self) -> None:
+        """Ask the provider, not a memory of it, whether it would wrap and unwrap now.
+
+        Raises:
+            KeyRefusedError: it answers that it wouldn't: the key is disabled or gone, or the
+                daemon lost the right to it. Keys that were unwrapped earlier end too.
+            KeyUnavailableError: it doesn't answer; the message says why.
         """
 
     def close(self) -> None:
