@@ -100,10 +100,11 @@ class _Daemon:
         threads = settings.daemon.grpc_threads
         self._streams = Streams(max(1, threads - 2), settings.transfer.idle_timeout)
         stack.callback(self._streams.close)
-        self._start_metrics()
         self._start_admin()
         self._start_grpc(threads)
         self._start_data(engine)
+        # last: whoever is answered there knows that all sockets are there
+        self._start_metrics()
         self._announce()
 
     def drain(self) -> None:
@@ -182,7 +183,9 @@ class _Daemon:
             isolation=settings.daemon.isolation,
         )
         limits = data_door.Limits(
-            wait=settings.transfer.wait, idle_timeout=settings.transfer.idle_timeout
+            wait=settings.transfer.wait,
+            idle_timeout=settings.transfer.idle_timeout,
+            warm_for=min(data_door.Limits.warm_for, settings.daemon.key_lifetime),
         )
         listeners = self._listeners(listening.DATA, sockets.SOCK_SEQPACKET, name_senders)
         self._data = DataSocket(listeners, services, limits)

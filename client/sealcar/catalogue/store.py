@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import grpc
@@ -127,6 +128,7 @@ class Catalogue:
                     for answer in call:
                         patience.beat()
                         if answer.WhichOneof("step") == "imported":
+                            _await_end(call)
                             return _imported(answer.imported)
                         _tell(progress, answer.progress)
             except grpc.RpcError as error:
@@ -154,6 +156,7 @@ class Catalogue:
                         patience.beat()
                         if answer.WhichOneof("step") == "verified":
                             found = answer.verified
+                            _await_end(call)
                             return values.Verified(found.generation, found.payloads, found.size)
                         _tell(progress, answer.progress)
             finally:
@@ -211,6 +214,12 @@ class _Source:
                 for at in range(0, len(view), PIECE):
                     yield pb.ImportRequest(data=bytes(view[at : at + PIECE]))
         yield pb.ImportRequest(finish=pb.ImportFinish(payloads=len(plan.payloads)))
+
+
+def _await_end(call: Iterator[object]) -> None:
+    """Let a call that has said all end by itself: the daemon counts a cut one as cancelled."""
+    with contextlib.suppress(grpc.RpcError):
+        next(call, None)
 
 
 def _imported(message: pb.Imported) -> values.Imported:

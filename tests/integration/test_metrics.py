@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import urllib.request
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.daemon import Daemon
+from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
+
+from sealcar.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.metrics_core import Metric
+
+DATA = varied(3 << 20)
+# base units of Prometheus, and suffixes of counters and of information
+SUFFIXES = ("_bytes", "_seconds", "_info")
+# counts of things have no unit
+COUNTS = {
+    "sealcar_sessions",
+    "sealcar_rings",
+    "sealcar_denials",
+    "sealcar_isolation",
+    "sealcar_grpc_requests",
+    "sealcar_draining",
+}
+LABELS = {"direction", "delivery", "phase", "rule", "mode", "method", "code", "le"}
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon after one of everything."""
+    with Daemon(tmp_path_factory.mktemp("d")) as daemon, daemon.connect() as client:
+        publish(client, {"blob": DATA, "small": b"small"})
+        scope = client.scope(PACKAGE, COMPONENT, VARIANT)
+        assert scope.read("blob") == DATA
+        assert scope.read("small") == b"small"
+        with client.begin(PACKAGE, COMPONENT, "w") as transaction:
+            transaction.write("m.onnx", DATA, "model")
+            transaction.commit()
+        with pytest.raises(NotFoundError):
+            client.catalogue.get("absent")
+        yield daemon
+
+
+def address(daemon: Daemon) -> str:
+    port = next(line["port"] for line in daemon.log if line["event"] == "metrics served")
+    return f"http://127.0.0.1:{port}/metrics"
+
+
+def families(daemon: Daemon) -> list[Metric]:
+    with urllib.request.urlopen(address(daemon), timeout=10) as answer:  # noqa: S310  (our own address)
+        return list(text_string_to_metric_families(answer.read().decode()))
+
+
+def test_every_metric_is_ours_described_and_in_a_base_unit(used: Daemon) -> None:
+    found = families(used)
+    assert found
+    for family in found:
+        assert family.name.startswith("sealcar_")
+        assert family.documentation, family.name
+        assert family.name in COUNTS or family.name.endswith(SUFFIXES), family.name
+
+
+def test_no_label_holds_a_name_of_the_store_or_a_path(used: Daemon) -> None:
+    for family in families(used):
+        for sample in family.samples:
+            if not sample.name.endswith("_info"):
+                assert set(sample.labels) <= LABELS
+            for value in sample.labels.values():
+                assert value not in (PACKAGE, COMPONENT, VARIANT, "blob", "absent")
+                assert "/" not in value
+
+
+def test_bytes_are_counted_by_direction_and_delivery(used: Daemon) -> None:
+    def moved(direction: str, delivery: str) -> float:
+        return used.metric("sealcar_payload_bytes_total", direction=direction, delivery=delivery)
+
+    assert moved("read", "ring") == len(DATA)
+    assert moved("read", "packet") == len(b"small")
+    assert moved("write", "ring") == len(DATA)
+    assert moved("read", "grpc") == 0
+
+
+def test_seconds_are_told_by_phase(used: Daemon) -> None:
+    for phase in ("open", "key", "seal", "publish", "read", "write", "memory"):
+        assert used.metric("sealcar_phase_seconds_count", phase=phase) >= 1, phase
+        assert used.metric("sealcar_phase_seconds_sum", phase=phase) < 60
+
+
+def test_sessions_rings_and_memory_are_those_of_now(used: Daemon) -> None:
+    with used.connect() as client:
+        assert client.scope(PACKAGE, COMPONENT, VARIANT).read("blob") == DATA
+        assert used.metric("sealcar_sessions") == 1  # this process, however many connections
+        rings = used.metric("sealcar_rings")
+        assert rings >= 1
+        assert used.metric("sealcar_memory_bytes") == rings * (8 << 20)
+        assert used.metric("sealcar_memory_limit_bytes") == 256 << 20
+
+
+def test_calls_are_counted_by_method_and_code(used: Daemon) -> None:
+    name = "sealcar_grpc_requests_total"
+    assert used.metric(name, method="PackageStore.Import", code="OK") == 1
+    assert used.metric(name, method="PackageStore.Get", code="NOT_FOUND") == 1
+    assert used.metric("sealcar_grpc_request_seconds_count", method="PackageStore.Get") == 1
+
+
+def test_release_isolation_and_drain_are_told(used: Daemon) -> None:
+    assert used.metric("sealcar_isolation", mode="none") == 1
+    assert used.metric("sealcar_isolation", mode="uid") == 0
+    assert used.metric("sealcar_draining") == 0
+    (build,) = [family for family in families(used) if family.name.startswith("sealcar_build")]
+    assert build.samples[0].labels["version"] == version("sealcar")
+
+
+def test_every_rule_has_its_series_before_it_was_ever_used(used: Daemon) -> None:
+    found = used.metrics()
+    for rule in ("unknown", "right", "own-uid", "peer"):
+        assert ("sealcar_denials_total", frozenset({("rule", rule)})) in found
+
+
+def test_without_the_setting_nothing_is_served(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Daemon(tmp_path_factory.mktemp("d"), settings={"metrics.address": "off"}) as daemon:
+        assert not [line for line in daemon.log if line["event"] == "metrics served"]
+        assert not tcp_sockets(daemon.pid)
+
+
+def tcp_sockets(pid: int) -> set[str]:
+    """Return the inodes of TCP sockets that a process holds."""
+    held = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        target = str(entry.readlink())
+        if target.startswith("socket:["):
+            held.add(target[8:-1])
+    known: set[str] = set()
+    for table in ("tcp", "tcp6"):
+        lines = Path(f"/proc/net/{table}").read_text().splitlines()
+        known |= {line.split()[9] for line in lines[1:]}
+    return held & known
