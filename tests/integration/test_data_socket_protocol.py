@@ -106,8 +106,13 @@ def test_an_error_names_phase_scope_and_payload(daemon: Daemon) -> None:
 def test_a_cancelled_read_ends_in_an_error_and_gives_every_slot_back(daemon: Daemon) -> None:
     with RawClient(daemon) as client:
         client.start_read("big")
+        first = client.packet().piece
         client.send(pb.ClientPacket(cancel=pb.Cancel()))
-        assert client.error().reason == common_pb2.ERROR_REASON_WRONG_STATE
+        error = client.error()
+        assert error.reason == common_pb2.ERROR_REASON_WRONG_STATE
+        assert error.payload == "big"
+        # whoever hasn't seen the error yet may still give back what it has copied
+        client.free(first.slot)
         client.read("big")
         assert client.packet().WhichOneof("packet") == "reading"
         _copy_out(client, BIG)
@@ -130,7 +135,9 @@ def test_a_cancelled_write_leaves_nothing(daemon: Daemon) -> None:
     with RawClient(daemon) as client:
         client.start_write("x")
         client.send(pb.ClientPacket(cancel=pb.Cancel()))
-        assert client.error().reason == common_pb2.ERROR_REASON_WRONG_STATE
+        error = client.error()
+        assert error.reason == common_pb2.ERROR_REASON_WRONG_STATE
+        assert (error.payload, error.scope.variant) == ("x", "written")
         assert not list(daemon.store.rglob("x"))
 
 

@@ -245,6 +245,7 @@ class Connection:
             self.refuse(UnavailableError("the daemon is stopping", retry_after=1.0))
             return
         self.cancelled = False
+        self.rings.new_request()
         try:
             self.handlers[kind](packet)
         except SealcarError as error:

@@ -128,10 +128,11 @@ class Door:
 
     def follow(self, session: Session, close: Callable[[None], None]) -> None:
         """Close a connection when its session ends."""
-        known = self._of_session.setdefault(session.id, set())
-        known.add(close)
-        if len(known) == 1:
-            session.on_end(lambda: self.post(lambda: self._end(session.id)))
+        if session.id in self._of_session:
+            self._of_session[session.id].add(close)
+            return
+        self._of_session[session.id] = {close}
+        session.on_end(lambda: self.post(lambda: self._end(session.id)))
 
     def unfollow(self, session: Session, close: Callable[[None], None]) -> None:
         """Forget a connection that closed by itself."""

@@ -12,12 +12,15 @@ from sealcar.v1 import payloads_pb2
 from sealcar_server.endpoints.data_turns import Phase, ViolationError
 from sealcar_server.endpoints.messages import payload_message
 from sealcar_server.sealing.layout import FIRST_PIECE, PIECE
+from sealcar_server.service.failing import place_of
 from sealcar_server.transfer.engine import Token
 from sealcar_server.transfer.reading import RingRead, SealedSource
 from sealcar_server.transfer.rings import SLOTS
 from sealcar_server.transfer.writing import PieceOrder, RingWrite
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sealcar_server.endpoints.connection import Connection
     from sealcar_server.service.payloads import PayloadSource
     from sealcar_server.service.values import PayloadValue
@@ -125,20 +128,9 @@ class ReadOperation(Operation):
         if error is None:
             self._connection.answer(pb.DaemonPacket(done=pb.Done(size=self._source.size)))
             return
-        # an error gives every slot back: what was announced is worth nothing any more
-        self._connection.rings.lent.clear()
-        scope = self._opened.scope
-        self._connection.refuse(
-            error.at(
-                phase="read",
-                package=scope.package,
-                version=scope.version,
-                component=scope.component,
-                variant=scope.variant,
-                generation=scope.generation,
-                payload=self._opened.payload.name,
-            )
-        )
+        self._connection.rings.abandon()
+        place = place_of(self._opened.scope)
+        self._connection.refuse(error.at(phase="read", payload=self._opened.payload.name, **place))
 
 
 class WriteOperation(Operation):
@@ -146,9 +138,12 @@ class WriteOperation(Operation):
 
     client_writes = True
 
-    def __init__(self, connection: Connection, sink: PayloadSink) -> None:
+    def __init__(
+        self, connection: Connection, sink: PayloadSink, place: Mapping[str, str | int]
+    ) -> None:
         super().__init__(connection)
         self._sink = sink
+        self._place = place
         self._order = PieceOrder(sink.size)
         self._busy: set[int] = set()
         self._writing: RingWrite | None = None
@@ -204,6 +199,8 @@ class WriteOperation(Operation):
     def _finished(self, value: PayloadValue | None, error: SealcarError | None) -> None:
         self._leave("write", self._order.size, error)
         connection = self._connection
+        if error is not None:
+            error.at(phase="write", **self._place)
         if value is not None:
             written = payloads_pb2.WriteResponse(payload=payload_message(value))
             connection.answer(pb.DaemonPacket(written=written))

@@ -10,6 +10,7 @@ from sealcar.v1 import payloads_pb2
 from sealcar_server.endpoints import messages
 from sealcar_server.endpoints.data_operations import ReadOperation, WriteOperation
 from sealcar_server.endpoints.data_turns import Phase, cancelled
+from sealcar_server.service.failing import place_of
 from sealcar_server.transfer.reading import SMALL, SealedSource
 
 if TYPE_CHECKING:
@@ -116,15 +117,16 @@ class Requests:
         kind = messages.kind_name(request.kind)
         size = request.size if request.HasField("size") else None
 
-        def work() -> PayloadSink:
+        def work() -> tuple[PayloadSink, Mapping[str, str | int]]:
             transaction = self._payloads.transaction(self._principal, request.transaction)
-            return transaction.create(request.name, kind, size)
+            place = {**place_of(transaction.scope), "payload": request.name}
+            return transaction.create(request.name, kind, size), place
 
-        def then(sink: PayloadSink) -> None:
-            self._connection.rings.get(WriteOperation(self._connection, sink))
+        def then(made: tuple[PayloadSink, Mapping[str, str | int]]) -> None:
+            self._connection.rings.get(WriteOperation(self._connection, *made))
 
-        def discard(sink: PayloadSink) -> None:
-            self._door.chore(sink.abort, lambda _, __: None)
+        def discard(made: tuple[PayloadSink, Mapping[str, str | int]]) -> None:
+            self._door.chore(made[0].abort, lambda _, __: None)
 
         self._prepare(work, then, discard)
 

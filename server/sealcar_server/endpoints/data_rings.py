@@ -46,6 +46,7 @@ class RingKeeper:
         self._ticket: Ticket | None = None
         self._waiting: Waiting | None = None
         self._unacknowledged = False
+        self._forgiven: set[int] = set()
         self.lent: set[int] = set()
 
     @property
@@ -113,11 +114,23 @@ class RingKeeper:
         """
         operation = self._connection.operation
         for slot in slots:
+            if slot in self._forgiven:
+                self._forgiven.discard(slot)
+                continue
             if slot not in self.lent:
                 raise ViolationError(WrongStateError(f"slot {slot} was not lent"))
             self.lent.discard(slot)
             if operation is not None:
                 operation.refill(slot)
+
+    def abandon(self) -> None:
+        """Take every slot back after an error, which the client may not have seen yet."""
+        self._forgiven |= self.lent
+        self.lent.clear()
+
+    def new_request(self) -> None:
+        """Forgive no more: what comes from now on belongs to the next request."""
+        self._forgiven.clear()
 
     def close(self) -> None:
         """Unmap the rings and give their memory back."""
