@@ -345,3 +345,41 @@ def test_random_packets_never_get_through_and_never_stop_the_daemon(daemon: Daem
             client.send(ATTEST)
             for choice in order:
                 client.send(pieces[choice % len(pieces)])
+
+
+VICTIM = """
+import sys, sealcar
+client = sealcar.connect(sys.argv[1])
+scope = client.scope("m", "c", "v")
+print("up", flush=True)
+while True:
+    scope.read("big")
+    with client.begin("m", "c", "w") as transaction:
+        transaction.write("blob", bytes(3 << 20), "blob")
+        scope.read("small")
+"""
+
+
+def test_clients_killed_at_any_moment_leave_nothing_behind(daemon: Daemon) -> None:
+    for moment in range(12):
+        victims = [
+            subprocess.Popen(
+                [sys.executable, "-c", VICTIM, str(daemon.socket)],
+                env=environment(),
+                stdout=subprocess.PIPE,
+            )
+            for _ in range(2)
+        ]
+        for victim in victims:
+            assert victim.stdout
+            assert victim.stdout.readline() == b"up\n"
+        time.sleep(moment * 0.007)
+        for victim in victims:
+            victim.kill()
+            victim.wait()
+            assert victim.stdout
+            victim.stdout.close()
+    with daemon.connect() as client:
+        until(lambda: client.state().sessions == 1)
+        until(lambda: client.state().transfers == 0 and client.state().memory == 0)
+        until(lambda: not list(daemon.store.rglob("blob")))
