@@ -100,9 +100,10 @@ class Transfer:
     """[transfer]: bytes on the move."""
 
     memory_limit: Annotated[int, Spec(kinds.size(16 << 20), "sum of all rings")] = 256 << 20
+    # shorter than a client's usual patience, so that it hears the reason and not just silence
     wait: Annotated[
         float, Spec(kinds.duration(0, 3600), "how long a transfer waits for memory")
-    ] = 30.0
+    ] = 20.0
     idle_timeout: Annotated[
         float, Spec(kinds.duration(1, 86400), "how long a client may leave a transfer waiting")
     ] = 60.0

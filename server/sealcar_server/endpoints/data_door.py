@@ -40,7 +40,7 @@ class Limits:
         connections: most at a time, and most of one uid.
     """
 
-    wait: float = 30.0
+    wait: float = 20.0
     idle_timeout: float = 60.0
     warm_for: float = 30.0
     connections: int = 1024
