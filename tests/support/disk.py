@@ -21,9 +21,9 @@ RUN: Final = 64
 # every run of RUN bytes holds a whole block that is aligned in the plaintext
 BLOCK: Final = RUN // 2
 # of a large plaintext so many blocks, evenly spread, are looked for
-_BLOCKS: Final = 1 << 18
-_BITS: Final = 24
-_PIECE: Final = 64 << 20
+_BLOCKS: Final = 1 << 15
+_BITS: Final = 22
+_PIECE: Final = 8 << 20
 # no files that anybody could keep plaintext in
 _NOT_WALKED: Final = frozenset({"/proc", "/sys", "/dev"})
 
@@ -65,7 +65,7 @@ def changed(
 def runs(files: Iterable[str], plaintexts: Mapping[str, bytes]) -> list[Hit]:
     """Return the first run of 64 bytes of each plaintext in each file that has one.
 
-    A plaintext of up to 8 MiB is searched for whole. Of a larger one evenly spread blocks are: then
+    A plaintext of up to 1 MiB is searched for whole. Of a larger one evenly spread blocks are: then
     a short run may be missed, a long one can't be.
     """
     needles = {name: _Needle(data) for name, data in plaintexts.items()}
@@ -156,7 +156,8 @@ class _Needle:
             left = min(RUN, at, int(start))
             mine = self.data[start - left : start + RUN]
             other = text[at - left : at - left + len(mine)].tobytes()
-            for skip in range(left + 1):
+            # the block is in the run: what is around it may be zeros anywhere
+            for skip in range(max(0, left - BLOCK), left + 1):
                 if len(mine) - skip >= RUN and other[skip : skip + RUN] == mine[skip : skip + RUN]:
                     return at - left + skip
         return None
