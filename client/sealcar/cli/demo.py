@@ -86,7 +86,7 @@ class _Narrator:
             yield
 
     def say(self, text: str) -> None:
-        self._bar.update(self._task, description="", total=None, visible=True)
+        self._bar.reset(self._task, description="", total=None, visible=True)
         self._console.print(report.plain(text), markup=False, soft_wrap=True)
 
     def step(self, text: str, done: int, total: int) -> None:

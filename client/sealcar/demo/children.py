@@ -41,7 +41,7 @@ class Child:
         self._heard: deque[str] = deque(maxlen=_KEPT_LINES)
         self._process = subprocess.Popen(  # noqa: S603  (our own program)
             [sys.executable, "-m", f"sealcar.demo.{module}", str(os.getpid()), *arguments],
-            env={**os.environ, **(environment or {})},
+            env={**_own_environment(), **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if answering else subprocess.STDOUT,
@@ -95,7 +95,8 @@ class Child:
     def failure(self) -> errors.InternalError:
         """Return what is known about its end."""
         self._listener.join(1)
-        words = "\n".join(self._heard) or "it said nothing"
+        # of a traceback and of our own errors, the last line says what happened
+        words = next((line for line in reversed(self._heard) if line.strip()), "it said nothing")
         code = self._process.returncode
         return errors.InternalError(f"{self.name} ended with exit code {code}: {words}")
 
@@ -123,6 +124,11 @@ class Child:
     def _listen(self, talk: IO[str] | None) -> None:
         for line in talk or ():
             self._heard.append(line.rstrip())
+
+
+def _own_environment() -> dict[str, str]:
+    """This process's, without settings of some other client or daemon."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("SEALCAR")}
 
 
 def _error(about: Mapping[str, Any]) -> errors.SealcarError:

@@ -38,7 +38,7 @@ PLUGINS: Final[Mapping[str, Plugin]] = {
     "qnn": Plugin(
         module="onnxruntime_qnn",
         provider="QNNExecutionProvider",
-        title="Qualcomm QNN (on its HTP simulator)",
+        title="Qualcomm's QNN (HTP; here its simulator)",
         variant="qnn-htp",
         options={
             "backend_type": "htp",
@@ -50,7 +50,7 @@ PLUGINS: Final[Mapping[str, Plugin]] = {
     "openvino": Plugin(
         module="onnxruntime_ep_openvino",
         provider="OpenVINOExecutionProvider",
-        title="Intel OpenVINO (on the CPU)",
+        title="Intel's OpenVINO (CPU)",
         variant="openvino-cpu",
     ),
 }

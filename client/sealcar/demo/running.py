@@ -79,7 +79,7 @@ class _Demo:
         title = self._plugin.title
         if self._plugin.accelerator:
             self._narrator.say("An application makes it fit for half precision, sealed to sealed")
-        self._narrator.say(f"An application compiles it with {title} (write callback)")
+        self._narrator.say(f"An application compiles it for {title}, through the write callback")
         with self._application("compile", self._ep) as application:
             made = next(iter(application.answers()))
             pid = application.pid
@@ -90,7 +90,7 @@ class _Demo:
         )
 
     def detect(self, files: list[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        self._narrator.say("Another application loads the result (read callback)")
+        self._narrator.say("Another application loads the result through the read callback")
         with self._application("detect", self._ep, *files) as application:
             answers = application.answers()
             facts = next(answers)

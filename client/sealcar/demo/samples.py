@@ -11,7 +11,6 @@ import sys
 import zipfile
 import zlib
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
@@ -53,7 +52,7 @@ def collect(directory: Path) -> list[Path]:
         Path(pydoc.__file__),
         knowledge,
         home_of("magika") / "models" / "standard_v3_3" / "README.md",
-        _library(),
+        Path(sys.executable).resolve(),
     ]
     made: dict[str, Callable[[Path], object]] = {
         "page.html": lambda path: path.write_text(pydoc.html.page("csv", pydoc.html.document(csv))),
@@ -70,12 +69,6 @@ def collect(directory: Path) -> list[Path]:
         make(path)
         found.append(path)
     return [path for path in found if path.is_file()]
-
-
-def _library() -> Path:
-    """A shared library that is here whenever Magika is."""
-    spec = find_spec("onnxruntime.capi.onnxruntime_pybind11_state")
-    return Path(spec.origin if spec and spec.origin else sys.executable)
 
 
 def _csv(path: Path, types: dict[str, dict[str, object]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
@@ -61,7 +62,7 @@ def _connected(child: Child, listener: Path) -> Client:
     while True:
         child.check()
         try:
-            return sealcar.connect(listener, timeout=1.0)
+            return sealcar.connect(listener, peer_uid=os.getuid(), timeout=1.0)
         except UnavailableError:
             if time.monotonic() > deadline:
                 raise
