@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from sealcar.errors import SealcarError
 from sealcar_server import hardening, metrics, trust
 from sealcar_server.access.sessions import Sessions
 from sealcar_server.endpoints import data_door, listening
@@ -57,7 +58,7 @@ def run(settings: Settings) -> None:
         daemon = _Daemon(settings, stack)
         daemon.start()
         while signal.sigtimedwait(_SIGNALS, _HOUSEKEEPING) is None:
-            daemon.service.payloads.expire()
+            daemon.keep_house()
         daemon.drain()
     _log.info("stopped")
 
@@ -106,6 +107,13 @@ class _Daemon:
         # last: whoever is answered there knows that all sockets are there
         self._start_metrics()
         self._announce()
+
+    def keep_house(self) -> None:
+        """Abort transactions that nobody uses any more."""
+        try:
+            self.service.payloads.expire()
+        except SealcarError as error:
+            _log.warning("an idle transaction can't be aborted", error=str(error))
 
     def drain(self) -> None:
         """Take no new transfers; give those under way the time that the settings allow."""

@@ -49,9 +49,10 @@ def shared_folder(path: Path) -> None:
         StorageError: it can't be made.
     """
     try:
-        if not path.exists():
-            path.mkdir(parents=True)
-            path.chmod(_SHARED)
+        missing = [each for each in (path, *path.parents) if not each.exists()]
+        for folder in reversed(missing):
+            folder.mkdir()
+            folder.chmod(_SHARED)
     except OSError as error:
         raise StorageError(f"{path}: can't be used: {error.strerror}") from error
     hardening.require_private(path, "directory", above=False)

@@ -125,6 +125,19 @@ def test_the_key_is_not_on_the_command_line_or_in_the_environment(running: Daemo
     assert secret not in running.log_path.read_bytes()
 
 
+def test_grpc_is_not_imported_before_the_process_is_hardened() -> None:
+    program = (
+        "import sys, sealcar, sealcar.cli.main, sealcar.cli.commands, sealcar_server.cli.serve\n"
+        "assert 'grpc' not in sys.modules\n"
+        "import grpc\n"
+        "sealcar_server.hardening.harden()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "InternalError: grpc was imported before the process was hardened" in done.stderr
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A directory that other uids can enter."""

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
@@ -105,6 +109,39 @@ def test_an_import_out_of_turn_is_refused_and_leaves_nothing(
         list(door.packages.Import(iter(steps)))
     assert not (shared.store / "broken").exists()
     assert not list((shared.store / ".staging").iterdir())
+
+
+# sends two payloads' worth of an import, and then nothing more
+KILLED = """
+import sys, threading, grpc
+sys.path.insert(0, sys.argv[2])
+from support.grpcdoor import import_steps
+from sealcar.v1 import package_store_pb2_grpc
+def steps():
+    *kept, _ = import_steps("killed", {"model.onnx": bytes(5 << 20), "b": bytes(5 << 20)})
+    yield from kept
+    threading.Event().wait()
+channel = grpc.insecure_channel("unix:" + sys.argv[1])
+for answer in package_store_pb2_grpc.PackageStoreStub(channel).Import(steps()):
+    print(answer.progress.done >> 20, flush=True)
+"""
+
+
+def test_an_import_whose_client_is_killed_leaves_nothing(shared: Daemon) -> None:
+    tests = Path(__file__).parents[1]
+    script = [sys.executable, "-c", KILLED, str(shared.socket / "grpc.sock"), str(tests)]
+    staging = shared.store / ".staging"
+    with subprocess.Popen(script, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout
+        while int(client.stdout.readline()) < 8:
+            pass
+        assert list(staging.iterdir())
+        client.kill()
+    deadline = time.monotonic() + 30
+    while list(staging.iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert not (shared.store / "killed").exists()
 
 
 def test_a_message_over_the_limit_is_refused_and_the_next_call_served(door: Door) -> None:

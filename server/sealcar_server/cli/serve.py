@@ -41,6 +41,8 @@ def serve(config: Path | None, settings: tuple[str, ...], **common: str | None) 
     flags = [f"{names[key]}={value}" for key, value in common.items() if value is not None]
     read = settings_reading.read(config or default_config(), os.environ, (*settings, *flags))
     logs.configure(read.log)
+    # what fails reaches our log as a call's status; its own lines would be no JSON
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from sealcar_server import app  # noqa: PLC0415  (loads grpc, which must come after hardening)
 
     app.run(read)
