@@ -152,6 +152,7 @@ def test_what_a_newer_release_may_have_written_is_named_as_unknown(
         (changed("variants", 0, "payloads", 0, "name", to="CTX/É.bin"), "one payload twice"),
         (changed("variants", 0, "payloads", 0, "sealed", to=1), "/payloads/0/sealed must be bool"),
         (changed("variants", 0, "payloads", 0, "size", to=-1), "/payloads/0/size"),
+        (changed("variants", 0, "payloads", 0, "size", to=(1 << 63) - 1), "bytes together"),
         (changed("variants", 0, "payloads", 0, "commitment", remove=True), "commitment is missing"),
         (changed("variants", 0, "payloads", 2, "sha256", remove=True), "sha256 is missing"),
         (changed("assets", 0, "asset_id", to="eA"), "/assets/0/asset_id"),

@@ -93,6 +93,14 @@ def test_a_genuine_stream_of_another_size_is_refused_with_both_sizes(
         opened(path, KEY, replace_size(sealed, SIZE - 1))
 
 
+@pytest.mark.parametrize("size", [-1, 1 << 60, (1 << 63) - 1])
+def test_a_size_that_no_stream_has_is_damage_and_not_the_callers_fault(
+    size: int, path: Path, sealed: SealedSize
+) -> None:
+    with pytest.raises(DamagedError):
+        opened(path, KEY, replace_size(sealed, size))
+
+
 def replace_size(sealed: SealedSize, size: int) -> SealedSize:
     return sealed._replace(plain_size=size)
 

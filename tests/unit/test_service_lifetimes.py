@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import json
+import os
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support.exhaustion import no_descriptor_left
+from support.raw_clients import descriptors
 from support.services import ME, MODEL, SOMEBODY, Running, everything_for
 
 from sealcar.errors import (
@@ -20,6 +26,7 @@ from sealcar.errors import (
 from sealcar_server.access.policy import Grant, Policy, Right
 from sealcar_server.service.assembly import Limits
 from sealcar_server.service.values import CommitValues, ScopeKey
+from sealcar_server.store.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -178,3 +185,43 @@ def test_an_abort_during_a_commit_that_fails_aborts(running: Running) -> None:
     assert staged(running) == 0
     with pytest.raises(WrongStateError, match="aborted"):
         running.commit(transaction)
+
+
+def test_what_can_not_be_removed_keeps_no_other_transaction_from_ending(running: Running) -> None:
+    transactions = [running.begin(QNN) for _ in range(3)]
+    before = descriptors(os.getpid())
+    with no_descriptor_left():
+        assert running.payloads.expire() == 3
+    assert all(transaction.ended for transaction in transactions)
+    assert descriptors(os.getpid()) == before - 3
+    LocalStore.open(running.store_path).close()
+    assert not list((running.store_path / ".staging").iterdir())
+
+
+def test_a_transaction_that_ended_keeps_its_answer_and_no_manifest(tmp_path: Path) -> None:
+    with Running(tmp_path, limits=Limits(opened_packages=1)) as running:
+        running.import_(payloads=FILES)
+        running.import_("asr", payloads=FILES)
+        committed, aborted = running.begin(QNN), running.begin(QNN)
+        manifest = weakref.ref(committed.base)
+        running.write(committed, "model.onnx", b"x")
+        scope = running.commit(committed)
+        running.payloads.abort(ME, aborted.id)
+        running.payloads.open(ME, replace(ONNX, package="asr"))
+        gc.collect()
+        assert manifest() is None
+        assert running.commit(committed) == scope
+
+
+def test_large_manifests_are_not_all_remembered(tmp_path: Path) -> None:
+    with Running(tmp_path, limits=Limits(opened_bytes=10_000)) as running:
+        opened = []
+        for name in ("one", "two", "three"):
+            running.import_(name, payloads=FILES)
+            transaction = running.begin(replace(QNN, package=name))
+            opened.append(weakref.ref(transaction.base))
+            running.write(transaction, "model.onnx", b"x")
+            running.commit(transaction, executor_info_json=json.dumps({"ort": {"x": "y" * 9_000}}))
+            running.payloads.open(ME, replace(QNN, package=name))
+        gc.collect()
+        assert [one() for one in opened[:2]] == [None, None]

@@ -13,6 +13,7 @@ from sealcar.errors import (
     AlreadyExistsError,
     ConflictError,
     InvalidNameError,
+    InvalidPackageError,
     InvalidRequestError,
     NotFoundError,
     SealcarError,
@@ -301,3 +302,22 @@ def test_a_bad_scope_begins_nothing(
     with pytest.raises(error):
         running.begin(scope)
     assert staged(running) == 0
+
+
+def test_what_could_not_be_opened_again_is_not_published(running: Running) -> None:
+    # as deep as a value of its own may be, and deeper than that inside the manifest
+    deep = '{"ort": ' + '{"x":' * 62 + "1" + "}" * 62 + "}"
+    transaction = running.begin(QNN)
+    running.write(transaction, "model.onnx", b"x")
+    with pytest.raises(InvalidPackageError, match="64 levels"):
+        running.commit(transaction, executor_info_json=deep)
+    assert running.store.newest("ocr", "1") == 1
+    assert running.commit(transaction).generation == 2
+
+
+def test_a_manifest_does_not_grow_by_its_depth(running: Running) -> None:
+    nested = "[" * 50 + ",".join(["0"] * 10_000) + "]" * 50
+    transaction = running.begin(QNN)
+    running.write(transaction, "model.onnx", b"x")
+    running.commit(transaction, executor_info_json=f'{{"ort": {{"x": {nested}}}}}')
+    assert (running.generation(number=2) / "manifest.json").stat().st_size < 50_000

@@ -8,10 +8,12 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from support.exhaustion import no_descriptor_left
 
 from sealcar.errors import (
     AlreadyExistsError,
     ConflictError,
+    ExhaustedError,
     InvalidNameError,
     NotAuthenticError,
     NotFoundError,
@@ -286,3 +288,21 @@ def test_a_disk_error_is_typed(store: LocalStore, monkeypatch: pytest.MonkeyPatc
             staging.publish(b"{}", 1)
         monkeypatch.undo()
     assert store.newest("ocr", "1") == 0
+
+
+def test_a_second_founding_leaves_the_lock_of_the_first_alone(
+    store: LocalStore, tmp_path: Path
+) -> None:
+    lock = tmp_path / "store/.lock"
+    with lock.open() as held:
+        with pytest.raises(AlreadyExistsError):
+            LocalStore.create(tmp_path / "store", IDENTITY)
+        assert os.path.samestat(lock.stat(), os.fstat(held.fileno()))
+    assert store.names() == []
+
+
+def test_a_process_without_descriptors_is_told_so(store: LocalStore) -> None:
+    publish(store, 1)
+    with no_descriptor_left(), pytest.raises(ExhaustedError, match="too many files open"):
+        store.newest("ocr", "1")
+    assert store.newest("ocr", "1") == 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DIGEST: Final = 32
 _MAX_BYTES: Final = 8192
-_MAX_INTEGER: Final = (1 << 63) - 1
+MAX_INTEGER: Final = (1 << 63) - 1
 _T = TypeVar("_T")
 
 
@@ -70,7 +70,7 @@ class Fields:
     def integer(self, name: str, least: int = 0) -> int:
         """Take an integer."""
         value = self._take(name, int)
-        if not least <= value <= _MAX_INTEGER:
+        if not least <= value <= MAX_INTEGER:
             raise self.wrong(f"must be from {least} to 2^63-1", name)
         return value
 

@@ -116,14 +116,12 @@ def _layout(fd: int, key: PayloadKey, plain_size: int) -> Layout:
         size = os.fstat(fd).st_size
     except OSError as error:
         raise StorageError(f"the sealed file can't be read: {error.strerror}") from error
-    expected = Layout.of_plain(plain_size, key.params)
-    if size != expected.file_size:
-        # names the kind of damage where the size alone is impossible
-        found = Layout.of_file(size, key.params)
+    found = Layout.of_file(size, key.params)
+    if found.plain_size != plain_size:
         raise TruncatedError(
             f"the sealed file holds {found.plain_size} bytes, its record says {plain_size}"
         )
-    return expected
+    return found
 
 
 def _committed(fd: int, key: PayloadKey, commitment: bytes) -> StreamCipher:

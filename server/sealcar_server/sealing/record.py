@@ -8,12 +8,13 @@ package key stands in the record, so it treats every byte as hostile.
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sealcar import names
 from sealcar.errors import NotAuthenticError, UnknownFormatError
 from sealcar_server.sealing.derivation import ID, KEY
-from sealcar_server.sealing.fields import DIGEST, Fields, b64, unb64
+from sealcar_server.sealing.fields import DIGEST, MAX_INTEGER, Fields, b64, unb64
 from sealcar_server.sealing.strictjson import JsonValue, strict_json
 from sealcar_server.sealing.values import (
     RecordAsset,
@@ -97,6 +98,9 @@ def parse(data: bytes) -> SealRecord:
     _check_unique(root, [item.component for item in record.components], "component")
     _check_unique(root, [(item.component, item.variant) for item in record.variants], "variant")
     _check_unique(root, [item.uri for item in record.assets], "asset")
+    lists = [item.payloads for item in record.variants] + [item.payloads for item in record.assets]
+    if sum(payload.size for payload in chain.from_iterable(lists)) > MAX_INTEGER:
+        raise root.wrong("names payloads of more than 2^63-1 bytes together")
     return record
 
 

@@ -13,6 +13,7 @@ from sealcar_server.service.payloads import Payloads
 from sealcar_server.service.pointer import Pointers
 from sealcar_server.service.publishing import Publisher
 from sealcar_server.service.registry import Registry
+from sealcar_server.service.remembering import Remembered
 from sealcar_server.service.rollback import Seen
 from sealcar_server.service.store_key import StoreKey
 
@@ -33,12 +34,14 @@ class Limits:
         transactions: how many may be open at once.
         transactions_of_one: how many of them one principal may have.
         opened_packages: how many opened generations are remembered.
+        opened_bytes: of how many bytes of manifests together: parsed they take many times as much.
     """
 
     transaction_ttl: float = 300.0
     transactions: int = 256
     transactions_of_one: int = 64
     opened_packages: int = 128
+    opened_bytes: int = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,8 @@ class Service:
         # asked for now, so that a daemon with the wrong key fails at its start
         store_key.open().close()
         pointers = Pointers(store, store_key, seen)
-        opener = Opener(
-            store, keyring, seen, pointers, capacity=limits.opened_packages, meter=meter
-        )
+        remembered = Remembered(limits.opened_packages, limits.opened_bytes)
+        opener = Opener(store, keyring, seen, pointers, remembered=remembered, meter=meter)
         registry = Registry(
             ttl=limits.transaction_ttl,
             capacity=limits.transactions,

@@ -7,9 +7,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import InvalidPackageError
+from sealcar.errors import DamagedError, InvalidPackageError
 from sealcar_server.sealing import record
+from sealcar_server.sealing.agreement import compare
 from sealcar_server.sealing.canonical import covered
+from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.sealing.values import RecordVariant, SealRecord
 from sealcar_server.store.generation import MAX_MANIFEST
 
@@ -69,7 +71,7 @@ def compose(
     """Seal a manifest: every variant of it must be in `payloads`.
 
     Raises:
-        InvalidPackageError: the manifest isn't written inline, or has no UTF-8 form.
+        InvalidPackageError: the manifest isn't written inline, or couldn't be opened again.
     """
     parts = covered(manifest)
     variants = tuple(
@@ -95,6 +97,7 @@ def compose(
     written = _written(sealed)
     if len(written) > MAX_MANIFEST:
         raise InvalidPackageError("manifest: too many variants and payloads for one package")
+    _check_opens(written, text)
     return Composed(written, hashlib.sha256(text).digest())
 
 
@@ -138,8 +141,16 @@ def _object(value: JsonValue) -> dict[str, JsonValue]:
     return value
 
 
+def _check_opens(manifest: bytes, text: bytes) -> None:
+    """Read what was written as `Opener` will: a generation that nobody can open ends a package."""
+    try:
+        compare(record.parse(text), strict_json(manifest))
+    except DamagedError as error:
+        raise InvalidPackageError(error.message) from error
+
+
 def _written(manifest: dict[str, JsonValue]) -> bytes:
     try:
-        return json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n"
+        return json.dumps(manifest, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError as error:
         raise InvalidPackageError("manifest: a text has no UTF-8 form") from error

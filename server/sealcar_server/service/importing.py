@@ -75,6 +75,7 @@ class ImportSession:
         self._names = {scope: naming.NameSet() for scope in scopes}
         self._payloads: dict[tuple[str, str], list[RecordPayload]] = {s: [] for s in scopes}
         self._arriving: Arriving | None = None
+        self._scratch = Scratch()
         alias = plan.kek_alias or store.identity.kek_alias
         self._lineage, self._keys = _new_package(self.name, self.version, keyring, alias)
         try:
@@ -82,7 +83,6 @@ class ImportSession:
         except BaseException:
             self._keys.close()
             raise
-        self._scratch = Scratch()
         self._ended = False
 
     def payload(self, component: str, variant: str, name: str, kind: str, size: int) -> None:

@@ -20,6 +20,7 @@ class OpenedPackage:
 
     Attributes:
         place: where it lies in the store.
+        size: of the manifest, in bytes.
         manifest: as parsed; of it only what the record covers may be acted upon.
         record: what may be acted upon.
         digest: SHA-256 of the record.
@@ -28,6 +29,7 @@ class OpenedPackage:
     """
 
     place: Generation
+    size: int
     manifest: dict[str, JsonValue] = field(repr=False)
     record: SealRecord = field(repr=False)
     digest: bytes

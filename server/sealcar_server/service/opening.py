@@ -10,8 +10,6 @@ was sealed; (8) the record follows on the one that was seen last.
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from sealcar import names
@@ -38,20 +36,21 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import SealRecord
     from sealcar_server.service.pointer import Pointers
+    from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.rollback import Seen
     from sealcar_server.store.generation import Generation
     from sealcar_server.store.local import LocalStore
 
 
 class Opener:
-    """Opens generations and remembers the last ones; safe to share between threads.
+    """Opens generations; safe to share between threads.
 
     Args:
         store: where they lie.
         keyring: unwraps their keys.
         seen: what this daemon has seen before.
         pointers: which versions are current.
-        capacity: how many opened generations are remembered.
+        remembered: keeps the last ones that were opened.
         meter: is told the seconds of "open" and "key".
     """
 
@@ -62,13 +61,11 @@ class Opener:
         seen: Seen,
         pointers: Pointers,
         *,
-        capacity: int = 128,
+        remembered: Remembered,
         meter: Meter = UNMETERED,
     ) -> None:
         self._store, self._keyring, self._seen, self._pointers = store, keyring, seen, pointers
-        self._capacity, self._meter = capacity, meter
-        self._lock = threading.Lock()
-        self._opened: OrderedDict[tuple[str, str, int], OpenedPackage] = OrderedDict()
+        self._remembered, self._meter = remembered, meter
 
     def open(self, name: str, version: str = "", number: int = 0) -> OpenedPackage:
         """Open a generation; an empty version is the current one, number 0 the newest.
@@ -85,7 +82,8 @@ class Opener:
             names.store_name(version, "version")
         with during("open", package=name, version=version, generation=number):
             number = number or self._newest(name, version, least)
-            return self._remembered(name, version, number) or self._load(name, version, number)
+            found = self._remembered.get((name, version, number))
+            return found or self._load(name, version, number)
 
     def refuse_known(self, name: str, version: str) -> None:
         """Make sure that a version is new.
@@ -136,26 +134,17 @@ class Opener:
             raise unknown_package(name)
         return newest
 
-    def _remembered(self, name: str, version: str, number: int) -> OpenedPackage | None:
-        with self._lock:
-            found = self._opened.get((name, version, number))
-            if found is not None:
-                self._opened.move_to_end((name, version, number))
-            return found
-
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):
             opened = self._authenticate(self._store.generation(name, version, number))
             check_history(self._store, opened, self._seen.package(name, version))
             self.saw(opened.place, opened.digest)
-        with self._lock:
-            self._opened[name, version, number] = opened
-            while len(self._opened) > self._capacity:
-                self._opened.popitem(last=False)
+        self._remembered.put(opened)
         return opened
 
     def _authenticate(self, place: Generation) -> OpenedPackage:
-        manifest = _object(strict_json(place.manifest(), error=NotAuthenticError))
+        data = place.manifest()
+        manifest = _object(strict_json(data, error=NotAuthenticError))
         text, tag = record.open_envelope(manifest)
         sealed = record.parse(text)
         with self._unwrap(sealed) as keys:
@@ -167,7 +156,7 @@ class Opener:
             raise NotAuthenticError(error.message) from None
         digest = hashlib.sha256(text).digest()
         return OpenedPackage(
-            place, manifest, sealed, digest, differences.missing, differences.unsealed
+            place, len(data), manifest, sealed, digest, differences.missing, differences.unsealed
         )
 
     def _unwrap(self, sealed: SealRecord) -> PackageKeys:

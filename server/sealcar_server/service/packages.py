@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sealcar import names
-from sealcar.errors import NotAuthenticError, SealcarError
+from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError, StorageError
 from sealcar_server.access.policy import Right
 from sealcar_server.sealing import record
 from sealcar_server.sealing.strictjson import strict_json
@@ -177,13 +177,14 @@ class Packages:
                 yield from (place for place in places if place > after)
 
     def _summary(self, name: str, version: str) -> PackageSummary:
-        number = self._store.newest(name, version)
         current = self._pointers.claimed(name) == version
+        number = 0
         try:
+            number = self._store.newest(name, version)
             raw = self._store.generation(name, version, number).manifest()
             text, _ = record.open_envelope(strict_json(raw, error=NotAuthenticError))
             summary = _summarise(record.parse(text), current)
-        except SealcarError:
+        except (DamagedError, NotFoundError, StorageError):
             return PackageSummary(name, version, number, current, 0, 0, 0, 0)
         # the place is believed, not the record: it hasn't been authenticated
         return replace(summary, name=name, version=version, generation=number)

@@ -182,8 +182,10 @@ class Payloads:
             raise WrongStateError("the transaction is committed").at(
                 phase="write", **place_of(transaction.scope)
             )
-        transaction.abort()
-        self._registry.settle(transaction)
+        try:
+            transaction.abort()
+        finally:
+            self._registry.settle(transaction)
 
     def expire(self) -> int:
         """Abort transactions that nobody uses any more; return how many."""

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sealcar import names
-from sealcar.errors import NotAuthenticError, NotFoundError, RolledBackError
+from sealcar.errors import (
+    DamagedError,
+    NotAuthenticError,
+    NotFoundError,
+    RolledBackError,
+    StorageError,
+)
 from sealcar_server.access.policy import unknown_package
 from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields
@@ -71,7 +77,7 @@ class Pointers:
         try:
             data = self._store.read_current(name)
             return Pointer.parse(_envelope(data)[0]).version if data else self._only(name)
-        except (NotAuthenticError, NotFoundError):
+        except (DamagedError, NotFoundError, StorageError):
             return ""
 
     def current(self, name: str) -> Pointer:

@@ -7,7 +7,9 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sealcar.errors import ExhaustedError, NotFoundError
+import structlog
+
+from sealcar.errors import ExhaustedError, NotFoundError, SealcarError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.transactions import Transaction
 
 _REMEMBERED: Final = 1024
+_log: Final = structlog.get_logger("sealcar.transactions")
 
 
 class Session(Protocol):
@@ -116,5 +119,9 @@ class Registry:
 
     def _abort(self, transactions: list[Transaction]) -> None:
         for transaction in transactions:
-            transaction.abort()
+            try:
+                transaction.abort()
+            except SealcarError as error:
+                # it has ended all the same; one that fails must not keep the others from ending
+                _log.warning("what was staged can't be removed now", reason=error.message)
             self.settle(transaction)

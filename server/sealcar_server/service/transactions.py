@@ -36,7 +36,6 @@ class Transaction:
         id: 16 random bytes.
         principal: whose it is.
         scope: what is written; its generation is the one it is based on.
-        base: that generation.
     """
 
     def __init__(
@@ -49,9 +48,10 @@ class Transaction:
         staging: Staging,
     ) -> None:
         self.id: Final = os.urandom(ID_SIZE)
-        self.principal, self.scope, self.base = principal, scope, base
+        self.principal, self.scope = principal, scope
         self.staging: Final = staging
         self._opener = opener
+        self._base: OpenedPackage | None = base
         self._changed = threading.Condition()
         self._state = "open"
         self._abort_wanted = False
@@ -60,6 +60,18 @@ class Transaction:
         self._written: dict[str, RecordPayload] = {}
         self._result: ScopeKey | None = None
         self._used = time.monotonic()
+
+    @property
+    def base(self) -> OpenedPackage:
+        """The generation it is based on; let go at the end, since it may be large.
+
+        Raises:
+            WrongStateError: the transaction has ended.
+        """
+        base = self._base
+        if base is None:
+            raise WrongStateError(f"the transaction is {self._state}")
+        return base
 
     @property
     def ended(self) -> bool:
@@ -177,14 +189,22 @@ class Transaction:
         with self._changed:
             self._result = result
             self._used = time.monotonic()
-            self._state = "open" if result is None else "committed"
-            if result is None and self._abort_wanted:
-                self._discard()
             self._changed.notify_all()
+            if result is not None:
+                self._end("committed")
+            elif self._abort_wanted:
+                self._discard()
+            else:
+                self._state = "open"
 
     def _discard(self) -> None:
-        self._state = "aborted"
+        self._end("aborted")
         self.staging.discard()
+
+    def _end(self, state: str) -> None:
+        self._state = state
+        self._base = None
+        self._written.clear()
 
     def _require_open(self) -> None:
         if self._state != "open":

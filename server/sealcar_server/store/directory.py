@@ -147,7 +147,7 @@ class Directory:
         self.close()
 
     def _walk(self, names: tuple[str, ...], *, make: bool) -> Directory:
-        current = Directory(os.dup(self.fd))
+        current = Directory(self._reopened())
         for name in names:
             with current:
                 if make:
@@ -161,14 +161,14 @@ class Directory:
         # opened anew: a copy of the descriptor would share its position with other threads
         with (
             storing("listing a directory of the store"),
-            self._reopened() as own,
+            Directory(self._reopened()) as own,
             os.scandir(own.fd) as entries,
         ):
             return sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
 
-    def _reopened(self) -> Directory:
+    def _reopened(self) -> int:
         with storing("a directory of the store"):
-            return Directory(os.open(".", _DIRECTORY, dir_fd=self.fd))
+            return os.open(".", _DIRECTORY, dir_fd=self.fd)
 
     def _make_durably(self, name: str) -> None:
         with suppress(AlreadyExistsError):

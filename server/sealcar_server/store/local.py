@@ -12,10 +12,17 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from sealcar import names
-from sealcar.errors import InvalidNameError, NotFoundError, UnknownFormatError
+from sealcar.errors import (
+    AlreadyExistsError,
+    InvalidNameError,
+    NotAuthenticError,
+    NotFoundError,
+    UnknownFormatError,
+)
 from sealcar_server.store.area import LOCK, STAGING, StagingArea
 from sealcar_server.store.directory import Directory
 from sealcar_server.store.failure import storing
@@ -25,6 +32,7 @@ from sealcar_server.store.staging import Staging
 from sealcar_server.store.staging_pointer import CURRENT, StagedPointer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -53,8 +61,9 @@ class LocalStore:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with Directory.open(path) as root:
             root.ensure(STAGING).close()
-            root.remove(LOCK)
-            os.close(root.create_file(LOCK))
+            # never replaced: who holds it would lock another file than who comes later
+            with suppress(AlreadyExistsError):
+                os.close(root.create_file(LOCK))
             root.write(IDENTITY, identity.serialise())
             root.sync()
         return cls.open(path)
@@ -84,16 +93,19 @@ class LocalStore:
 
     def names(self) -> list[str]:
         """Return the names of packages, sorted."""
-        return [name for name in self._root.directories() if _fits(name)]
+        return [name for name in self._root.directories() if _fits(name, store_package)]
 
     def versions(self, name: str) -> list[str]:
-        """Return the versions that have a generation, sorted; none if there is no package."""
+        """Return the versions that have a generation, sorted; none if there is no package.
+
+        One whose generations can't be listed is among them: opening it says what is wrong.
+        """
         try:
             with self._root.enter(store_package(name)) as package:
-                found = [version for version in package.directories() if _fits(version)]
+                found = [name for name in package.directories() if _fits(name, store_version)]
         except NotFoundError:
             return []
-        return [version for version in found if self.numbers(name, version)]
+        return [version for version in found if self._holds_any(name, version)]
 
     def numbers(self, name: str, version: str) -> list[int]:
         """Return the generations' numbers, newest first; none if there is no such version."""
@@ -146,6 +158,12 @@ class LocalStore:
         """
         return StagedPointer(self._root, self._area, data)
 
+    def _holds_any(self, name: str, version: str) -> bool:
+        try:
+            return bool(self.numbers(name, version))
+        except NotAuthenticError:
+            return True
+
     def _complete(self, name: str, version: str, number: int) -> bool:
         try:
             with self._root.enter(name, version, GENERATIONS, str(number)) as generation:
@@ -184,9 +202,9 @@ def store_version(version: str) -> str:
     return version
 
 
-def _fits(name: str) -> bool:
+def _fits(name: str, check: Callable[[str], str]) -> bool:
     try:
-        names.store_name(name)
+        check(name)
     except InvalidNameError:
         return False
     return True

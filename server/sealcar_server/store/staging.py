@@ -98,10 +98,17 @@ class Staging:
         return Generation(self._root, *self._place, number)
 
     def discard(self) -> None:
-        """Remove everything; fine if it was published or discarded before."""
-        if not self._closed:
+        """Remove everything; fine if it was published or discarded before.
+
+        Raises:
+            StorageError, ExhaustedError: it can't be removed now; the next start cleans up.
+        """
+        if self._closed:
+            return
+        try:
             with self._area.enter() as area:
                 area.remove(self._label)
+        finally:
             self._close()
 
     def __enter__(self) -> Self:
