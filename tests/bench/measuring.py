@@ -27,7 +27,7 @@ class Samples:
     Attributes:
         seconds: of the samples that count.
         disturbed: samples in which others used more than 6 % of a core; they count only if
-            there are no others.
+            less than half of what was wanted came out calm.
     """
 
     seconds: tuple[float, ...]
@@ -71,9 +71,12 @@ def take_turns(
             whole = time.monotonic() - started
             calm = _busy_of_others(pids) - others <= _NOISE * whole + 1.1 / _TICK
             (kept if calm else disturbed)[name].append(took)
-    return {
-        name: Samples(tuple(kept[name] or disturbed[name]), len(disturbed[name])) for name in ways
-    }
+    return {name: _samples(kept[name], disturbed[name], enough=rounds // 2 + 1) for name in ways}
+
+
+def _samples(calm: list[float], disturbed: list[float], *, enough: int) -> Samples:
+    counted = calm if len(calm) >= enough else calm + disturbed
+    return Samples(tuple(counted), len(disturbed))
 
 
 def peak_memory(pid: int) -> int:
