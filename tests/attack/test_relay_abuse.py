@@ -1,0 +1,141 @@
+"""The public gRPC socket under clients that mean no good; the daemon serves on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.daemon import Daemon
+from support.grpcdoor import grpc_door
+
+from sealcar.v1 import package_store_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+# a traceback of this must not show what `key` was
+CRASH = """
+from sealcar_server import logs
+from sealcar_server.settings import Log
+import structlog, sys
+logs.configure(Log(format=sys.argv[1]))
+def seal(key):
+    raise RuntimeError("broken")
+try:
+    seal("ab" + "cd" * 16)
+except RuntimeError:
+    structlog.get_logger("t").exception("failed")
+"""
+
+
+@pytest.fixture(scope="module")
+def abused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("d")) as daemon:
+        yield daemon
+
+
+def connected(daemon: Daemon) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(daemon.socket / "grpc.sock"))
+    return connection
+
+
+def descriptors(daemon: Daemon) -> int:
+    return len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
+
+
+def settled(daemon: Daemon) -> int:
+    """Return the descriptors that the daemon holds once it has noticed all that ended."""
+    before, now = -1, descriptors(daemon)
+    while before != now:
+        time.sleep(0.5)
+        before, now = now, descriptors(daemon)
+    return now
+
+
+def serves(daemon: Daemon) -> bool:
+    with grpc_door(daemon) as door:
+        door.packages.List(pb.ListRequest(), timeout=20)
+    return True
+
+
+@pytest.mark.parametrize("start", [b"", PREFACE, b"GET / HTTP/1.1\r\n\r\n"])
+def test_bytes_that_are_no_protocol_end_their_own_connection_only(
+    abused: Daemon, start: bytes
+) -> None:
+    chance = random.Random(7)  # noqa: S311  (the same bytes each time)
+    for _ in range(50):
+        with connected(abused) as connection:
+            connection.settimeout(10)
+            try:
+                connection.sendall(start + chance.randbytes(chance.randrange(1, 5000)))
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(4096):
+                    pass
+            except (BrokenPipeError, ConnectionResetError):
+                continue
+    assert serves(abused)
+
+
+def test_connections_that_come_and_go_leave_no_descriptor_and_no_session(abused: Daemon) -> None:
+    assert serves(abused)
+    before = settled(abused)
+    for _ in range(500):
+        connected(abused).close()
+    assert serves(abused)
+    assert settled(abused) <= before + 2
+    assert abused.metric("sealcar_sessions") == 0
+
+
+def test_a_client_that_never_reads_its_answers_holds_up_nobody(abused: Daemon) -> None:
+    with connected(abused) as silent:
+        silent.settimeout(1)
+        # pings, each of which asks for an answer that is never taken
+        ping = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + os.urandom(8)
+        settings = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+        try:
+            silent.sendall(PREFACE + settings)
+            for _ in range(200):
+                silent.sendall(ping * 1000)
+        except OSError:
+            pass  # it was held back, or thrown out
+        assert serves(abused)
+
+
+@pytest.mark.parametrize("room", [0, 1, 2, 8])
+def test_a_daemon_out_of_descriptors_recovers(tmp_path: Path, room: int) -> None:
+    with Daemon(tmp_path) as daemon:
+        used = max(int(entry.name) for entry in Path(f"/proc/{daemon.pid}/fd").iterdir()) + 1
+        limit_descriptors(daemon, used + room)
+        with contextlib.ExitStack() as idle:
+            for _ in range(40):
+                idle.enter_context(connected(daemon))
+            time.sleep(1)
+        limit_descriptors(daemon, 1024)
+        assert serves(daemon)
+        # it waited, and didn't spin
+        assert len(daemon.log) < 100
+
+
+def limit_descriptors(daemon: Daemon, limit: int) -> None:
+    _, most = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (limit, most))
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_traceback_shows_no_local_variable(form: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CRASH, form], capture_output=True, text=True, check=True
+    )
+    assert "RuntimeError" in done.stderr
+    assert "abcdcd" not in done.stderr
