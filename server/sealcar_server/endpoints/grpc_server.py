@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sealcar_server.endpoints.grpc_guard import Guard
 
 _ADMIN_THREADS: Final = 4
-_QUEUED_PER_THREAD: Final = 16  # calls that may wait for a thread, before gRPC refuses them
+# calls that may wait for a thread before gRPC refuses them; each may hold a message of 4 MiB
+_QUEUED_PER_THREAD: Final = 6
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", 4 << 20),
     ("grpc.max_metadata_size", 16 << 10),
