@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from sealcar import names
 from sealcar.errors import SealcarError, StorageError
 
 if TYPE_CHECKING:
@@ -23,11 +24,23 @@ def during(phase: str, **place: str | int) -> Iterator[None]:
     try:
         yield
     except SealcarError as error:
-        error.at(phase=phase, **place)
+        error.at(phase=phase, **_cut(place))
         raise
     except OSError as error:
         message = f"the operating system says: {error.strerror}"
-        raise StorageError(message).at(phase=phase, **place) from error
+        raise StorageError(message).at(phase=phase, **_cut(place)) from error
+
+
+def _cut(place: dict[str, str | int]) -> dict[str, str | int]:
+    """Cut what is too long for a name: an error has to fit into a packet and a line of the log."""
+    return {
+        what: f"{value[:60]}…" if isinstance(value, str) and _is_too_long(value) else value
+        for what, value in place.items()
+    }
+
+
+def _is_too_long(name: str) -> bool:
+    return len(name.encode(errors="replace")) > names.MAX_NAME
 
 
 def place_of(scope: ScopeKey) -> dict[str, str | int]:
