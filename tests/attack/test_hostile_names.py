@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GOOD = (PACKAGE, "", COMPONENT, VARIANT, "small")
 LONG = 60_000  # what still fits into a packet of the data socket
 NAMES = ["..", "a\0b", "/etc/passwd", "x" * 5000, "x" * LONG, "\U0001f512" * (LONG // 4)]
-PLACES = dict(enumerate(["package", "version", "component", "variant", "payload"]))
+PLACES = ("package", "version", "component", "variant", "payload")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def request(place: int, name: str) -> payloads_pb2.ReadRequest:
-    package, version, component, variant, payload = (*GOOD[:place], name, *GOOD[place + 1 :])
+    names = list(GOOD)
+    names[place] = name
+    package, version, component, variant, payload = names
     scope = common_pb2.Scope(
         package=common_pb2.PackageRef(name=package, version=version),
         component=component,
@@ -47,7 +49,7 @@ def expected(place: int) -> type[SealcarError]:
     return NotFoundError if PLACES[place] in ("component", "variant") else InvalidNameError
 
 
-@pytest.mark.parametrize("place", PLACES, ids=PLACES.values())
+@pytest.mark.parametrize("place", range(len(PLACES)), ids=PLACES)
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:12] + str(len(name)))
 def test_a_hostile_name_is_one_typed_error_at_both_doors(
     daemon: Daemon, place: int, name: str

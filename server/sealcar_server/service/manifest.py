@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.sealing.strictjson import JsonValue
 
-MAX_MANIFEST: Final = 16 << 20
+MAX_MANIFEST: Final = 3 << 20  # fits into a message of gRPC, which takes 4 MiB
 MAX_VARIANTS: Final = 4096
 _SCHEMA: Final = re.compile(r"0*1(\.0+)?")
 _TEXTS: Final = ("package_name", "package_version", "description")
@@ -41,7 +41,7 @@ def prepare(text: str) -> Object:
         InvalidPackageError: it breaks a rule; the message has the JSON Pointer.
     """
     if len(text.encode(errors="replace")) > MAX_MANIFEST:
-        raise InvalidPackageError("manifest: over 16 MiB")
+        raise InvalidPackageError("manifest: over 3 MiB")
     root = _object(strict_json(text))
     _known(root, _PACKAGE)
     _check_package(root)
