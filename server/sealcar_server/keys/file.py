@@ -7,6 +7,7 @@ data: 60 bytes.
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -53,6 +54,7 @@ class FileProvider:
 
     def __init__(self, path: Path, secret: Path | None = None) -> None:
         self._path, self._secret = path, secret
+        self._lock = threading.Lock()
         self._file = key_store.read(path, secret)
 
     @classmethod
@@ -118,6 +120,8 @@ class FileProvider:
     def health(self) -> None:
         """Check that the file is still there and holds the version that wraps.
 
+        If it has changed, what it holds now counts from here on.
+
         Raises:
             KeyUnavailableError: it isn't, or doesn't.
         """
@@ -127,17 +131,22 @@ class FileProvider:
             now = key_store.read(self._path, self._secret)
         except (ConfigurationError, KeyRefusedError) as error:
             raise KeyUnavailableError(error.message) from error
-        now.close()
         if self.current_version() not in now.keys:
+            now.close()
             raise KeyUnavailableError(f"key file {self._path} was replaced by another one")
+        with self._lock:
+            self._file, old = now, self._file
+            old.close()
 
     def close(self) -> None:
         """Wipe every key."""
-        self._file.close()
+        with self._lock:
+            self._file.close()
 
     def _cipher(self, version: str) -> AESGCM:
-        if version not in self._file.keys:
-            raise KeyRefusedError(
-                f"key file {self._path} has no version {version[:20]!a}: was it replaced?"
-            )
-        return AESGCM(self._file.keys[version].view)
+        with self._lock:
+            if version in self._file.keys:
+                return AESGCM(self._file.keys[version].view)
+        raise KeyRefusedError(
+            f"key file {self._path} has no version {version[:20]!a}: was it replaced?"
+        )

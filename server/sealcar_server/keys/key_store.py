@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import AlreadyExistsError, ConfigurationError, StorageError
+from sealcar.errors import (
+    AlreadyExistsError,
+    ConfigurationError,
+    ConflictError,
+    StorageError,
+)
 from sealcar_server.keys import keyfile, passphrase, private_file
 
 if TYPE_CHECKING:
@@ -86,6 +92,64 @@ def create(path: Path, secret: Path | None) -> None:
             ) from None
         except OSError as error:
             raise StorageError(f"{_WHAT} {path}: {error.strerror}") from error
+
+
+def add_version(path: Path, secret: Path | None) -> str:
+    """Give a file one new key more, and return its version.
+
+    Killed at any point, it leaves the old file or the new one.
+
+    Raises:
+        ConfigurationError, KeyRefusedError, KeyUnavailableError: as in `read`; or the file is full.
+        ConflictError: somebody else is doing it.
+        StorageError: it can't be written.
+    """
+    real = path.resolve()
+    try:
+        with (
+            _alone(real),
+            _content(real) as content,
+            _text(content, path, secret) as text,
+            keyfile.extended(text.view, version := _next_version(text, path)) as longer,
+            _written(longer, secret) as new,
+        ):
+            beside = real.with_name(f".{real.name}.new")
+            beside.unlink(missing_ok=True)  # of somebody who was killed
+            _store(beside, new)
+            beside.rename(real)
+            _sync_directory(real.parent)
+    except OSError as error:
+        raise StorageError(f"{_WHAT} {path}: {error.strerror}") from error
+    return str(version)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not _locked(fd) or not os.path.samestat(os.fstat(fd), path.stat()):
+            raise ConflictError(f"{_WHAT} {path} is being changed by somebody else")
+        yield
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _next_version(text: SecretBuffer, path: Path) -> int:
+    keys = keyfile.parse(text.view, path)
+    for key in keys.values():
+        key.close()
+    version = int(tuple(keys)[-1]) + 1
+    if version > keyfile.LAST_VERSION:
+        raise ConfigurationError(f"{_WHAT} {path} has had all its versions: make another key")
+    return version
 
 
 def _content(path: Path) -> SecretBuffer:

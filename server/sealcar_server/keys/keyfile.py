@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KEY: Final = 32
 MOST: Final = 1 << 20
+LAST_VERSION: Final = 9999
 TITLE: Final = b"sealcar key-encryption keys, format 1\n"
 _DIGITS: Final = b"0123456789abcdef"
 _MAX_VERSION: Final = 4

@@ -1,0 +1,90 @@
+"""A real PKCS#11 token in software: SoftHSM2, of Debian's package softhsm2."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIBRARY: Final = Path("/usr/lib/softhsm/libsofthsm2.so")
+PIN: Final = "48151623"
+TOKEN: Final = "sealcar tests"  # noqa: S105  (its label)
+_PROGRAM: Final = """
+import sys
+import pkcs11
+from pkcs11 import Attribute, KeyType, ObjectClass
+
+library, token, pin, action, label, id, bits, extractable = sys.argv[1:]
+with pkcs11.lib(library).get_token(token_label=token).open(rw=True, user_pin=pin) as session:
+    if action == "make":
+        template = {Attribute.SENSITIVE: True, Attribute.EXTRACTABLE: extractable == "yes"}
+        session.generate_key(KeyType.AES, int(bits), label=label, id=bytes.fromhex(id), store=True,
+                             template=template)
+    else:
+        wanted = {Attribute.CLASS: ObjectClass.SECRET_KEY, Attribute.LABEL: label}
+        for key in list(session.get_objects(wanted)):
+            key.destroy()
+"""
+
+
+def missing() -> str:
+    """Return why there can be no token here; empty if there can."""
+    if not LIBRARY.exists() or not shutil.which("softhsm2-util"):
+        return "needs SoftHSM2: apt-get install softhsm2"
+    return ""
+
+
+class SoftToken:
+    """A token of its own directory. One a process: the library reads its settings once.
+
+    Keys are made and destroyed by another process, like an operator's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "tokens").mkdir()
+        settings = folder / "softhsm2.conf"
+        settings.write_text(f"directories.tokendir = {folder / 'tokens'}\nlog.level = ERROR\n")
+        os.environ["SOFTHSM2_CONF"] = str(settings)
+        command = ["softhsm2-util", "--init-token", "--free", "--label", TOKEN]
+        subprocess.run(
+            [*command, "--so-pin", "00000000", "--pin", PIN], check=True, capture_output=True
+        )
+        self.pin_file = folder / "pin"
+        self.pin_file.touch(0o600)
+        self.pin_file.write_text(PIN + "\n")
+
+    def uri(self, label: str, extra: str = "") -> str:
+        """Return the URI of a key."""
+        return (
+            f"pkcs11:token={TOKEN.replace(' ', '%20')};object={label}{extra}?module-path={LIBRARY}"
+        )
+
+    def make(self, label: str, version: str, *, bits: int = 256, extractable: bool = False) -> None:
+        """Make a key that is one version."""
+        self._act("make", label, version, str(bits), "yes" if extractable else "no")
+
+    def destroy(self, label: str) -> None:
+        """Destroy every version of a key."""
+        self._act("destroy", label, "", "", "")
+
+    @contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """Pull the token out during a block."""
+        tokens, aside = self._folder / "tokens", self._folder / "aside"
+        tokens.rename(aside)
+        tokens.mkdir()
+        yield
+        tokens.rmdir()
+        aside.rename(tokens)
+
+    def _act(self, *arguments: str) -> None:
+        command = [sys.executable, "-c", _PROGRAM, str(LIBRARY), TOKEN, PIN]
+        subprocess.run([*command, *arguments], check=True, capture_output=True)
