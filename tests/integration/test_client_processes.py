@@ -187,15 +187,22 @@ def test_a_client_killed_in_mid_transfer_leaves_nothing_behind(
         assert client.scope(PACKAGE, COMPONENT, VARIANT).read("small") == b"small"
 
 
-def test_a_stopping_daemon_lets_a_transfer_come_to_its_end(tmp_path: Path) -> None:
+def test_a_stopping_daemon_lets_what_is_under_way_come_to_its_end(tmp_path: Path) -> None:
     with Daemon(tmp_path) as daemon:
         client = daemon.connect(timeout=5)
         publish(client, {"big": BIG, "small": b"s"})
         scope = client.scope(PACKAGE, COMPONENT, VARIANT)
+        transaction = client.begin(PACKAGE, COMPONENT, "w")
+        transaction.write("model.onnx", b"m", "model")
         with scope.reader("big") as reader:
             assert daemon.process
             daemon.process.send_signal(signal.SIGTERM)
             until(lambda: any(line.get("event") == "draining" for line in daemon.log))
+            assert transaction.commit().generation == 2
+            with daemon.connect() as other:
+                assert not other.state().serving
+                with pytest.raises(errors.UnavailableError, match="stopping"):
+                    other.scope(PACKAGE, COMPONENT, VARIANT).read("small")
             buffer = bytearray(reader.size)
             reader.read_into(buffer)
             assert buffer == BIG

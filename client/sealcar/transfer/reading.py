@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """One state of one variant. Every property opens it; later reads stay with that generation.
+    """One state of one variant. What isn't known yet opens it; later reads stay with it.
 
     Args:
         pool: the client's connections.
@@ -55,7 +55,9 @@ class Scope:
     @property
     def name(self) -> ScopeName:
         """The whole name, with the version and generation that were opened."""
-        return self.open().name
+        asked = self._asked
+        exact = self._resolve is None and asked.version and asked.generation
+        return asked if exact else self.open().name
 
     @property
     def package(self) -> str:

@@ -40,6 +40,8 @@ _log: Final = structlog.get_logger("sealcar.data")
 PROTOCOL: Final = 1
 _ATTEST_WITHIN: Final = 10.0
 _MAX_RELEASE: Final = 100
+# what brings begun work to its end, and what probes ask
+_WHILE_DRAINING: Final = frozenset({"abort", "commit", "state"})
 
 
 class Keeper(Protocol):
@@ -241,7 +243,7 @@ class Connection:
     def _request(self, kind: str, packet: pb.ClientPacket) -> None:
         if self.phase is not Phase.IDLE:
             raise ViolationError(WrongStateError(f"{kind} came before the last request ended"))
-        if self.door.draining:
+        if self.door.draining and kind not in _WHILE_DRAINING:
             self.refuse(UnavailableError("the daemon is stopping", retry_after=1.0))
             return
         self.cancelled = False
