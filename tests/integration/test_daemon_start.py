@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.daemon import Daemon, environment, run_command
 
+from sealcar_server import settings
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -80,6 +82,15 @@ def test_init_refuses_a_directory_too_deep_for_sockets(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "has at most 107 bytes" in done.stderr
     assert not deep.exists()
+
+
+def test_help_names_every_setting() -> None:
+    said = run_command("serve", "--help").stdout
+    for section in settings.SECTIONS:
+        for key in settings.keys_of(section):
+            assert f"{section}.{key} " in said
+    for label in ("listen.NAME.dir", "keys.ALIAS.uri"):
+        assert f"*{label}" in said
 
 
 def test_settings_that_are_not_there(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sealcar.errors import ConfigurationError, ResourceError
 from sealcar_server.endpoints.listening import listen, socket_path, sole_server
 from sealcar_server.hardening import require_private
+from sealcar_server.trust import own_folder, shared_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,24 @@ def test_what_belongs_to_somebody_else_is_refused(tmp_path: Path) -> None:
     os.chown(file, 4321, 4321)
     with pytest.raises(ConfigurationError, match="belongs to uid 4321, who could replace it"):
         require_private(file, "key")
+
+
+def test_a_listeners_directory_is_made_so_that_clients_can_reach_it(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        shared_folder(tmp_path / "run" / "sealcar" / "default")
+    finally:
+        os.umask(before)
+    for name in ("run", "run/sealcar", "run/sealcar/default"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o755
+
+
+def test_a_directory_of_the_daemon_alone_is_closed_to_all_others(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o755)
+    own_folder(tmp_path / "state" / "inner")
+    own_folder(tmp_path / "state")
+    for name in ("state", "state/inner"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o700
 
 
 def test_a_socket_path_has_at_most_107_bytes(tmp_path: Path) -> None:

@@ -7,11 +7,23 @@ from pathlib import Path
 
 import click
 
-from sealcar_server import hardening, logs, settings_reading
+from sealcar_server import hardening, logs, settings, settings_reading
 from sealcar_server.cli.places import config as default_config
 
 
-@click.command()
+def _every_setting() -> str:
+    """Return the table of settings for --help, so that it is never out of date."""
+    lines = ["\b", "Settings (* must be given):"]
+    sections = {name: name for name in settings.SECTIONS}
+    sections |= {"listen": "listen.NAME", "keys": "keys.ALIAS"}
+    for section, label in sections.items():
+        for key, info in settings.keys_of(section).items():
+            star = "*" if info.required else " "
+            lines.append(f" {star}{f'{label}.{key}':<28} {info.purpose}")
+    return "\n".join(lines)
+
+
+@click.command(epilog=_every_setting())
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -22,7 +34,7 @@ from sealcar_server.cli.places import config as default_config
 )
 @click.option(
     "--set",
-    "settings",
+    "assignments",
     multiple=True,
     metavar="SECTION.KEY=VALUE",
     help="Any one setting, such as transfer.memory_limit=1GiB or listen.default.mode=0660.",
@@ -30,7 +42,7 @@ from sealcar_server.cli.places import config as default_config
 @click.option("--metrics", metavar="HOST:PORT", help="Where /metrics is served: metrics.address.")
 @click.option("--log-level", help="debug, info, warning or error: log.level.")
 @click.option("--log-format", help="auto, json or console: log.format.")
-def serve(config: Path | None, settings: tuple[str, ...], **common: str | None) -> None:
+def serve(config: Path | None, assignments: tuple[str, ...], **common: str | None) -> None:
     """Run the daemon until SIGTERM or SIGINT; it then finishes what is under way and exits 0.
 
     Settings come from the file, over it from SEALCARD_SECTION_KEY in the environment, over that
@@ -39,7 +51,7 @@ def serve(config: Path | None, settings: tuple[str, ...], **common: str | None) 
     hardening.harden()
     names = {"metrics": "metrics.address", "log_level": "log.level", "log_format": "log.format"}
     flags = [f"{names[key]}={value}" for key, value in common.items() if value is not None]
-    read = settings_reading.read(config or default_config(), os.environ, (*settings, *flags))
+    read = settings_reading.read(config or default_config(), os.environ, (*assignments, *flags))
     logs.configure(read.log)
     # what fails reaches our log as a call's status; its own lines would be no JSON
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
