@@ -13,6 +13,7 @@ from sealcar_server.keys.file import FileProvider
 from sealcar_server.keys.ring import KeyRing
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service.assembly import Limits, Service
+from sealcar_server.service.metering import UNMETERED, Meter
 from sealcar_server.service.store_key import create_store
 from sealcar_server.service.values import (
     CommitValues,
@@ -55,7 +56,12 @@ class Running:
     """A service over a directory; started again on the same directory it finds what is there."""
 
     def __init__(
-        self, root: Path, *, policy: Policy | None = None, limits: Limits | None = None
+        self,
+        root: Path,
+        *,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        meter: Meter = UNMETERED,
     ) -> None:
         self.root, self.store_path = root, root / "store"
         self._stack = ExitStack()
@@ -75,6 +81,7 @@ class Running:
             policy or everything_for(ME.uid),
             state=state,
             limits=limits,
+            meter=meter,
         )
         self._stack.callback(self.service.close)
         self.scratch = Scratch()

@@ -225,3 +225,47 @@ def test_large_manifests_are_not_all_remembered(tmp_path: Path) -> None:
             running.payloads.open(ME, replace(QNN, package=name))
         gc.collect()
         assert [one() for one in opened[:2]] == [None, None]
+
+
+def test_nobody_makes_the_answer_of_another_be_forgotten(running: Running) -> None:
+    committed = running.begin(QNN)
+    running.write(committed, "model.onnx", b"x")
+    scope = running.commit(committed)
+    for _ in range(1100):
+        transaction = running.payloads.begin(SOMEBODY, QNN)
+        running.payloads.abort(SOMEBODY, transaction.id)
+    assert running.commit(committed) == scope
+
+
+class Hold:
+    """A meter that holds one thread up, as a slow disk or key service does."""
+
+    def __init__(self) -> None:
+        self.held, self.go_on = threading.Event(), threading.Event()
+
+    def seconds(self, phase: str, value: float) -> None:  # noqa: ARG002  (the meter's signature)
+        if threading.current_thread().name.startswith("slow") and phase == "key":
+            self.held.set()
+            assert self.go_on.wait(20)
+
+
+def test_a_slow_commit_holds_up_no_commit_to_another_package(tmp_path: Path) -> None:
+    meter = Hold()
+    with (
+        Running(tmp_path, meter=meter) as running,
+        ThreadPoolExecutor(1, thread_name_prefix="slow") as slow,
+        ThreadPoolExecutor(1) as quick,
+    ):
+        transactions = []
+        for name in ("one", "two"):
+            running.import_(name, payloads=FILES)
+            transactions.append(running.begin(replace(QNN, package=name)))
+            running.write(transactions[-1], "model.onnx", b"x")
+        first = slow.submit(running.commit, transactions[0])
+        try:
+            assert meter.held.wait(20)
+            assert quick.submit(running.commit, transactions[1]).result(5).generation == 2
+            assert not first.done()
+        finally:
+            meter.go_on.set()
+        assert first.result(20).generation == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from sealcar_server.access.policy import unknown_package
 from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ class Pointers:
 
     def __init__(self, store: LocalStore, key: StoreKey, seen: Seen) -> None:
         self._store, self._key, self._seen = store, key, seen
-        self._lock = threading.Lock()
+        self._turns = Turns()
         self._known: dict[str, tuple[bytes, Pointer]] = {}
 
     def claimed(self, name: str) -> str:
@@ -119,7 +119,7 @@ class Pointers:
             NotAuthenticError: the pointer that would be replaced isn't authentic.
             KeyRefusedError, KeyUnavailableError, ExhaustedError, StorageError: the old one stands.
         """
-        with self._lock:
+        with self._turns.of(name):
             data = self._store.read_current(name)
             last = self._authentic(name, data).sequence if data else 0
             sequence = max(last, self._seen.pointer(name)) + 1

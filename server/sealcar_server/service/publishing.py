@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from sealcar_server.service.composing import (
 )
 from sealcar_server.service.failing import during, place_of
 from sealcar_server.service.metering import UNMETERED, Meter, timed
+from sealcar_server.service.turns import Turns
 
 if TYPE_CHECKING:
     from sealcar_server.sealing.strictjson import JsonValue
@@ -38,7 +38,7 @@ class Publisher:
 
     def __init__(self, opener: Opener, *, meter: Meter = UNMETERED) -> None:
         self._opener, self._meter = opener, meter
-        self._turn = threading.Lock()
+        self._turns = Turns()
 
     def commit(self, transaction: Transaction, values: CommitValues) -> ScopeKey:
         """Publish a transaction; repeating it gives the first answer.
@@ -58,15 +58,16 @@ class Publisher:
     def _publish(
         self, transaction: Transaction, body: dict[str, JsonValue], written: list[RecordPayload]
     ) -> ScopeKey:
+        scope = transaction.scope
         for _ in range(_ATTEMPTS):
             # one after the other: writers of one daemon needn't conflict with each other
-            with self._turn:
+            with self._turns.of(scope.package, scope.version):
                 newest = self._rebase(transaction)
                 try:
                     number = self._publish_on(newest, transaction, body, written)
                 except ConflictError:
                     continue
-            return replace(transaction.scope, generation=number)
+            return replace(scope, generation=number)
         raise ConflictError(f"others published {_ATTEMPTS} times while this was tried: try again")
 
     def _rebase(self, transaction: Transaction) -> OpenedPackage:

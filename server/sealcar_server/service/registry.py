@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.transactions import Transaction
 
-_REMEMBERED: Final = 1024
+_REMEMBERED: Final = 256  # of one principal
 _log: Final = structlog.get_logger("sealcar.transactions")
 
 
@@ -46,7 +46,7 @@ class Registry:
         self._capacity, self._of_one = capacity, of_one
         self._lock = threading.Lock()
         self._open: dict[bytes, Transaction] = {}
-        self._ended: OrderedDict[bytes, Transaction] = OrderedDict()
+        self._ended: dict[Principal, OrderedDict[bytes, Transaction]] = {}
         self._of_session: dict[str, set[bytes]] = {}
 
     def add(self, transaction: Transaction, session: Session | None) -> None:
@@ -72,7 +72,8 @@ class Registry:
             NotFoundError: there is none, or it is somebody else's.
         """
         with self._lock:
-            found = self._open.get(transaction_id) or self._ended.get(transaction_id)
+            ended = self._ended_of(principal)
+            found = self._open.get(transaction_id) or ended.get(transaction_id)
         if found is None or found.principal != principal:
             raise NotFoundError("no such transaction: it may have expired")
         return found
@@ -83,9 +84,10 @@ class Registry:
             if transaction.ended and self._open.pop(transaction.id, None) is not None:
                 for ids in self._of_session.values():
                     ids.discard(transaction.id)
-                self._ended[transaction.id] = transaction
-                while len(self._ended) > _REMEMBERED:
-                    self._ended.popitem(last=False)
+                ended = self._ended_of(transaction.principal)
+                ended[transaction.id] = transaction
+                while len(ended) > _REMEMBERED:
+                    ended.popitem(last=False)
 
     def expire(self) -> int:
         """Abort what has no session and was not used for the time to live; return how many."""
@@ -102,6 +104,9 @@ class Registry:
         with self._lock:
             remaining = list(self._open.values())
         self._abort(remaining)
+
+    def _ended_of(self, principal: Principal) -> OrderedDict[bytes, Transaction]:
+        return self._ended.setdefault(principal, OrderedDict())
 
     def _refuse_too_many(self, principal: Principal) -> None:
         own = sum(transaction.principal == principal for transaction in self._open.values())

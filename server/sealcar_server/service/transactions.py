@@ -170,8 +170,8 @@ class Transaction:
         with self._changed:
             self._used = time.monotonic()
             self._open.discard(name)
-            self._names.release(name)
             if self._state == "open":
+                self._names.release(name)
                 self.staging.remove_payload(self.scope.component, self.scope.variant, name)
 
     def _complete(self, payloads: int) -> list[RecordPayload]:
@@ -204,6 +204,7 @@ class Transaction:
     def _end(self, state: str) -> None:
         self._state = state
         self._base = None
+        self._names = naming.NameSet()
         self._written.clear()
 
     def _require_open(self) -> None:
