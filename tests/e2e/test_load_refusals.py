@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 from support import eps, flows, models
 
-from sealcar.errors import InvalidPackageError, NotFoundError
+from sealcar.errors import InvalidPackageError, NotAuthenticError, NotFoundError
 from sealcar.ort import compile as compile_variant
 from sealcar.ort import load
 
@@ -99,6 +99,7 @@ def test_a_blob_that_is_damaged_ends_in_the_runtimes_own_error_with_our_text(
         with pytest.raises(Exception, match="NotAuthentic") as caught:
             load(client, "p", variant="c", session_options=ep.options())
         assert type(caught.value).__module__.startswith("onnxruntime.")
+        assert isinstance(caught.value.__cause__, NotAuthenticError)
         text = str(caught.value)
         assert f"p@1/main/c/{blob}" in text
         assert "Traceback" not in text

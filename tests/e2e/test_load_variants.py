@@ -11,7 +11,7 @@ import pytest
 from support import eps, flows, models
 
 from sealcar.errors import InvalidRequestError, RuntimeSupportError, WrongStateError
-from sealcar.ort import clear_read_callback, load, runtime, set_read_callback
+from sealcar.ort import clear_read_callback, initializers, load, runtime, set_read_callback
 from sealcar.ort import compile as compile_variant
 from sealcar.ort.configuration import PackageOptionWarning
 
@@ -57,6 +57,8 @@ def test_a_session_outlives_the_client_and_its_model_is_gone_from_python(
         session = load(client, "p", providers=CPU)
     before = session.run(None, models.sample_input())[0]
     gc.collect()
+    # what was lent to the runtime went with the options
+    assert not initializers._lent
     np.testing.assert_array_equal(session.run(None, models.sample_input())[0], before)
     assert isinstance(session, runtime.onnxruntime().InferenceSession)
     assert session._model_bytes == b""

@@ -8,9 +8,10 @@ import pytest
 from support import disk, eps, flows, models
 from support.daemon import Daemon
 
+from sealcar import native
 from sealcar.errors import PlaintextRefusedError, SealcarError
 from sealcar.ort import compile as compile_variant
-from sealcar.ort import load, set_read_callback
+from sealcar.ort import configuration, load, set_read_callback
 from sealcar.ort.options import Refused, tables
 
 if TYPE_CHECKING:
@@ -119,6 +120,35 @@ def test_an_option_of_an_unknown_provider_given_by_name(sealed: Sealed) -> None:
     with pytest.raises(PlaintextRefusedError, match="cache_path"):
         load(sealed.client, "p", variant="onnx", providers=[("UnheardOf", {"cache_path": "x"})])
     assert flows.decrypted(sealed.daemon) == before
+
+
+def test_an_option_of_an_unknown_provider_among_the_entries(sealed: Sealed) -> None:
+    options = eps.require("qnn").options()
+    options.add_session_config_entry("ep.unheardof.cache_path", "x")
+    sealed.assert_refused("cache_path", compiled(sealed, "qnn"), options)
+
+
+def test_entries_are_read_as_they_were_set(sealed: Sealed) -> None:
+    ep = eps.require("qnn")
+    options = ep.options()
+    options.add_session_config_entry("acme.own", "ü=1")
+    entries = configuration.entries_of(options)
+    prefix = f"ep.{ep.name.lower()}."
+    assert entries.items() >= {f"{prefix}{k}": v for k, v in ep.settings.items()}.items()
+    assert entries["acme.own"] == "ü=1"
+    assert list(sealed.work.iterdir()) == []
+
+
+def test_without_the_native_part_the_entries_that_a_table_knows_are_found_all_the_same(
+    sealed: Sealed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variant = compiled(sealed, "qnn")
+    ep = eps.require("qnn")
+    options = eps.quiet_options()
+    options.add_provider_for_devices([ep.device], {**ep.settings, "dump_json_qnn_graph": "1"})
+    monkeypatch.setattr(native, "library", lambda: None)
+    assert configuration.entries_of(options)["ep.qnnexecutionprovider.dump_json_qnn_graph"] == "1"
+    sealed.assert_refused("dump_json_qnn_graph", variant, options)
 
 
 def test_a_caller_who_allows_plaintext_files_gets_them_and_the_search_finds_the_weights(

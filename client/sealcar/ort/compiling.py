@@ -77,36 +77,53 @@ def compile(  # noqa: A001, PLR0913  (what the runtime calls it; all but two are
     _check_options(session_options, allow_plaintext_files=allow_plaintext_files)
     if source == variant:
         raise InvalidRequestError(f"{shown(variant)} can't be compiled into itself")
-    registrar = adapters.registrar()
     if not embed:
         probing.check_write(session_options)
     scope = client.scope(package, component, source, version=version)
+    where = scope.name
+    with client.begin(
+        *(where.package, where.component, variant),
+        version=where.version,
+        generation=where.generation,
+    ) as transaction:
+        origin = _into(transaction, scope, session_options, embed=embed, optimization=optimization)
+        return transaction.commit(
+            ep=ep or origin.ep,
+            device=device or _device(ep or origin.ep),
+            compatibility=origin.compatibility,
+            executor_info={scopes.NAMESPACE: {"model_file": origin.model}},
+        )
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """The compiled model's name, who compiled it, and what he left to recognise his machine by."""
+
+    model: str
+    ep: str
+    compatibility: str
+
+
+def _into(
+    transaction: Transaction,
+    scope: Scope,
+    session_options: SessionOptions,
+    *,
+    embed: bool,
+    optimization: str,
+) -> _Origin:
+    """Compile a variant, and write all that comes of it into a transaction."""
     name = scopes.model_of(scope)
     model = scope.read(name)
     found = onnxscan.scan(model)
     if found.ep_contexts:
         refused = InvalidRequestError("the source is compiled already")
         raise scope.name.placed(refused, "open", name)
-    where = scope.name
-    with (
-        initializers.Sources(scope, initializers.resolve(found, scope, name)) as sources,
-        client.begin(
-            *(where.package, where.component, variant),
-            version=where.version,
-            generation=where.generation,
-        ) as transaction,
-        _Output(transaction, name) as output,
-    ):
-        job = output.compilation(model, sources.views, embed=embed, optimization=optimization)
-        registrar.compile(session_options, job)
-        made = output.finish()
-        found_ep, compatibility = _origin(made)
-        return transaction.commit(
-            ep=ep or found_ep,
-            device=device or _device(ep or found_ep),
-            compatibility=compatibility,
-            executor_info={scopes.NAMESPACE: {"model_file": output.model_name}},
-        )
+    files = initializers.fetch(scope, initializers.resolve(found, scope, name))
+    with _Output(transaction, name) as output:
+        job = output.compilation(model, files, embed=embed, optimization=optimization)
+        adapters.registrar().compile(session_options, job)
+        return _Origin(output.model_name, *_maker(output.finish()))
 
 
 @dataclass(frozen=True)
@@ -225,7 +242,7 @@ def _check_options(session_options: SessionOptions, *, allow_plaintext_files: bo
     options.check_caller(entries, allow_plaintext_files=allow_plaintext_files)
 
 
-def _origin(found: ModelScan) -> tuple[str, str]:
+def _maker(found: ModelScan) -> tuple[str, str]:
     """Return the provider that made the blobs, and what it left to recognise its machine by."""
     for key, value in found.metadata.items():
         if key.startswith(_COMPATIBILITY):

@@ -8,7 +8,8 @@ runtime sees the model; a name without one is an error, never a file.
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Final, Self
+import weakref
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from sealcar.errors import InvalidPackageError, WrongStateError
 from sealcar.names import shown
@@ -16,11 +17,11 @@ from sealcar.ort.callbacks import Location
 from sealcar.transfer.payloads import BorrowedBuffer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from sealcar.onnxscan import ModelScan
     from sealcar.ort.runtime import SessionOptions
-    from sealcar.transfer.payloads import MappedPayload
     from sealcar.transfer.reading import Scope
     from sealcar.transfer.transactions import Transaction
     from sealcar.transfer.writing import PayloadWriter
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 THRESHOLD: Final = 1 << 16
 # a mapping begins at a page
 ALIGNMENT: Final = 4096
+
+# external files in memory, by the name that a model gives them
+Files: TypeAlias = dict[str, memoryview]
+_lent: Final[weakref.WeakKeyDictionary[SessionOptions, list[memoryview]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def resolve(found: ModelScan, scope: Scope, model: str) -> dict[str, str]:
@@ -57,62 +64,42 @@ def resolve(found: ModelScan, scope: Scope, model: str) -> dict[str, str]:
     return payloads
 
 
-class Sources:
-    """External files in memory, by the name that the model gives them; in a `with` block.
+def fetch(scope: Scope, payloads: Mapping[str, str]) -> Files:
+    """Read external files into memory of their own.
 
-    The runtime copies what it needs until the session exists or the compilation has ended.
+    Args:
+        scope: the variant that they are in.
+        payloads: as `resolve` returns them.
 
     Raises:
         SealcarError: what went wrong, with scope and name.
     """
+    return {location: scope.map(payload).view for location, payload in payloads.items()}
 
-    def __init__(self, scope: Scope, payloads: dict[str, str]) -> None:
-        self._mapped: dict[str, MappedPayload] = {}
-        try:
-            for location, payload in payloads.items():
-                self._mapped[location] = scope.map(payload)
-        except BaseException:
-            self.close()
-            raise
-        self.views = {location: mapped.view for location, mapped in self._mapped.items()}
 
-    def lend(self, session_options: SessionOptions) -> None:
-        """Lend them to the sessions that are made with these options.
+def lend(session_options: SessionOptions, files: Files) -> None:
+    """Lend files to the sessions that are made with these options.
 
-        Raises:
-            WrongStateError: the options were lent files of these names before.
-        """
-        if not self.views:
-            return
-        names, views = list(self.views), list(self.views.values())
-        try:
-            session_options.add_external_initializers_from_files_in_memory(
-                names, views, [view.nbytes for view in views]
-            )
-        except RuntimeError as error:
-            raise WrongStateError(
-                "these session options have been used for a model with external initializers "
-                "already; make new ones for each such model"
-            ) from error
+    The runtime copies what a session needs while it makes it, but options keep bare addresses for
+    good: so the memory lives as long as they do.
 
-    def close(self) -> None:
-        """Give the memory back."""
-        for view in getattr(self, "views", {}).values():
-            view.release()
-        for mapped in self._mapped.values():
-            mapped.close()
-        self._mapped.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    Raises:
+        WrongStateError: the options were lent files of these names before.
+    """
+    if not files:
+        return
+    names, views = list(files), list(files.values())
+    try:
+        session_options.add_external_initializers_from_files_in_memory(
+            names, views, [view.nbytes for view in views]
+        )
+    except RuntimeError as error:
+        raise WrongStateError(
+            "these session options have been used for a model with external initializers already; "
+            "make new ones for each such model"
+        ) from error
+    finally:
+        _lent.setdefault(session_options, []).extend(views)
 
 
 class Outlet:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sealcar.client import Client
     from sealcar.onnxscan import ModelScan
+    from sealcar.ort.callbacks import Registration
     from sealcar.ort.runtime import Session, SessionOptions
     from sealcar.transfer.reading import Scope
 
@@ -51,7 +52,8 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
         version: store version; empty: the current one.
         generation: 0: the newest.
         session_options: the caller's; the package's are added where they are harmless. New ones for
-            each model with external initializers.
+            each model with external initializers, whose memory lives as long as they do: let them
+            go after loading.
         providers: as InferenceSession takes them.
         allow_plaintext_files: go on although options could write plaintext into files.
 
@@ -68,16 +70,17 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     scope = client.scope(package, component, variant, version=version, generation=generation)
     name = scopes.model_of(scope)
     reader = scopes.BlobReader(scope)
+    registration = None
     if scopes.blobs_of(scope):
         probing.check_read(own, scope.ep)
-        adapters.registrar().set_read(own, reader)
+        registration = adapters.registrar().set_read(own, reader)
     configuration.apply(own, _of_package(scope), entries)
     model = scope.read(name)
     found = onnxscan.scan(model)
     _check_blobs(found, scope, name)
-    with initializers.Sources(scope, initializers.resolve(found, scope, name)) as sources:
-        sources.lend(own)
-        session = _session(model, own, providers)
+    files = initializers.fetch(scope, initializers.resolve(found, scope, name))
+    initializers.lend(own, files)
+    session = _session(model, own, providers, registration)
     if _asks_for_blobs(found) and not reader.served and entries.get(_SHARED) != "1":
         raise RuntimeSupportError(
             "the execution provider made a session without asking for the variant's blobs, so they "
@@ -118,10 +121,17 @@ def _check_blobs(found: ModelScan, scope: Scope, model: str) -> None:
             raise scope.name.placed(refused, "open", model)
 
 
-def _session(model: bytes, own: SessionOptions, providers: Sequence[Provider] | None) -> Session:
+def _session(
+    model: bytes,
+    own: SessionOptions,
+    providers: Sequence[Provider] | None,
+    registration: Registration | None,
+) -> Session:
     try:
-        return _sealed_session()(model, own, providers=providers, enable_fallback=0)
+        return _sealed_session()(model, own, providers, registration)
     except Exception as error:
+        if registration is not None and registration.failure is not None:
+            raise error from registration.failure
         found = rejections.explain(error)
         if found is not None:
             raise found from error
@@ -133,12 +143,22 @@ def _sealed_session() -> type[Any]:
     base: type[Any] = runtime.onnxruntime().InferenceSession
 
     class SealedSession(base):  # type: ignore[misc]  # the runtime is untyped
-        """An InferenceSession whose model is gone from Python's memory."""
+        """An InferenceSession that keeps neither its model nor its options."""
 
-        def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401  (the runtime's)
-            super().__init__(*arguments, **named)
-            # kept by the runtime's class for set_providers alone, for the session's whole life
+        def __init__(
+            self,
+            model: bytes,
+            own: SessionOptions,
+            providers: Sequence[Provider] | None,
+            registration: Registration | None,
+        ) -> None:
+            super().__init__(model, own, providers=providers, enable_fallback=0)
+            # the runtime's class keeps both for set_providers alone; the options hold the memory
+            # of external initializers, which the session has copied
             self._model_bytes = b""
+            self._sess_options = self._sess_options_initial = None
+            # a provider may ask for a blob again as long as the session lives
+            self._registration = registration
 
         def set_providers(self, *_arguments: object, **_named: object) -> None:
             """Refuse: that would make the session anew from the model.
