@@ -6,7 +6,6 @@ import contextlib
 import os
 import select
 import socket
-import struct
 import time
 from typing import TYPE_CHECKING, Final, Self
 
@@ -14,8 +13,9 @@ from google.protobuf.message import DecodeError
 
 from sealcar import details
 from sealcar._version import __version__
-from sealcar.errors import DeniedError, TimedOutError, UnavailableError, WrongStateError
+from sealcar.errors import TimedOutError, UnavailableError, WrongStateError
 from sealcar.transfer.descriptors import close_all, receive
+from sealcar.transfer.dialling import RETRY, dial
 from sealcar.transfer.rings import AttachedRing
 from sealcar.v1 import data_socket_pb2 as pb
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sealcar.transfer.location import Location
 
 PROTOCOL: Final = 1
-_UCRED: Final = struct.Struct("3i")
-_RETRY: Final = 0.05
 _RINGS: Final = {"ring": False, "write_ring": True}
 
 
@@ -61,16 +59,16 @@ class DataConnection:
         """
         hello = pb.Attest(protocol=PROTOCOL, release=f"sealcar-python {__version__}")
         while True:
-            connection = cls(_connect(location, deadline), timeout)
+            connection = cls(dial(location, deadline), timeout)
             try:
                 answer = connection.request(pb.ClientPacket(attest=hello), "attested")
             except BaseException as error:
                 connection.close()
                 # one that is just going, or just coming
-                late = time.monotonic() + _RETRY >= deadline
+                late = time.monotonic() + RETRY >= deadline
                 if late or not isinstance(error, UnavailableError):
                     raise
-                time.sleep(_RETRY)
+                time.sleep(RETRY)
             else:
                 connection.attested = answer.attested
                 return connection
@@ -104,7 +102,7 @@ class DataConnection:
         except OSError as error:
             # it may have said why before it closed; that answer is still to be read
             with contextlib.suppress(UnavailableError, TimedOutError):
-                self.answer(patience=_RETRY)
+                self.answer(patience=RETRY)
             raise self._broken(UnavailableError(f"the daemon is gone: {error}")) from error
 
     def answer(self, *wanted: str, patience: float | None = None) -> pb.DaemonPacket:
@@ -218,39 +216,3 @@ class DataConnection:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
         return error
-
-
-def _connect(location: Location, deadline: float) -> socket.socket:
-    while True:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            sock.settimeout(max(_RETRY, deadline - time.monotonic()))
-            expected = location.expected_uid()
-            sock.connect(location.data)
-            _check_peer(sock, expected, location)
-        except PermissionError as error:
-            sock.close()
-            raise DeniedError(f"the data socket of {location.directory} isn't for us") from error
-        except (OSError, UnavailableError) as error:
-            sock.close()
-            if isinstance(error, _WrongPeerError) or time.monotonic() + _RETRY >= deadline:
-                raise UnavailableError(f"no daemon at {location.directory}: {error}") from error
-            time.sleep(_RETRY)
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
-
-
-class _WrongPeerError(UnavailableError):
-    """Somebody else listens there: waiting won't help."""
-
-
-def _check_peer(sock: socket.socket, expected: int, location: Location) -> None:
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    _, uid, _ = _UCRED.unpack(raw)
-    if uid != expected:
-        raise _WrongPeerError(
-            f"uid {uid} listens on {location.data}, but the daemon must have uid {expected}"
-        )

@@ -24,7 +24,7 @@ from sealcar.errors import (
 )
 from sealcar.transfer.descriptors import send_with_descriptor
 from sealcar.v1 import data_socket_pb2 as pb
-from sealcar_server.endpoints.data_packets import Sender, receive
+from sealcar_server.endpoints.data_packets import OneSender, Sender, receive
 from sealcar_server.endpoints.data_rings import RingKeeper
 from sealcar_server.endpoints.data_turns import Phase, ViolationError, cancelled, short
 
@@ -67,7 +67,7 @@ class Connection:
     def __init__(self, sock: sockets.socket, peer: Peer, door: Door, keeper: Keeper) -> None:
         self._sock = sock
         self._keeper = keeper
-        self._sender: Sender | None = None
+        self._sender = OneSender(peer.pid)
         self._peer_is_ours = True
         self.peer = peer
         self.door = door
@@ -198,12 +198,9 @@ class Connection:
         return self._sock.fileno()
 
     def _check_sender(self, sender: Sender) -> None:
-        if self._sender is None:
-            if self.peer.pid and sender.pid != self.peer.pid:
-                raise self._stranger()
-            self._sender = sender
-        elif sender != self._sender:
-            raise self._stranger()
+        if not self._sender.is_same(sender):
+            self.door.services.meter.denied("peer")
+            raise ViolationError(DeniedError("only the process that connected may send here"))
 
     def _complain(self, reason: SealcarError) -> None:
         who = self.peer.principal
@@ -214,10 +211,6 @@ class Connection:
             pid=self.peer.pid,
             reason=reason.message,
         )
-
-    def _stranger(self) -> ViolationError:
-        self.door.services.meter.denied("peer")
-        return ViolationError(DeniedError("only the process that connected may send here"))
 
     def _dispatch(self, data: bytes) -> None:
         try:

@@ -38,6 +38,26 @@ class Sender(NamedTuple):
     handle: int
 
 
+class OneSender:
+    """The one process that may send on a connection.
+
+    Args:
+        pid: who connected; 0 if it lives in another pid namespace.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._first: Sender | None = None
+
+    def is_same(self, sender: Sender) -> bool:
+        """Tell whether this is the process that connected, and that sent the first packet."""
+        if self._first is None:
+            if self._pid and sender.pid != self._pid:
+                return False
+            self._first = sender
+        return sender == self._first
+
+
 def name_senders(listener: sockets.socket) -> None:
     """Have the kernel name the sender of every packet on connections that are accepted here."""
     listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_PASSCRED, 1)
