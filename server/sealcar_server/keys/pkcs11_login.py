@@ -88,9 +88,10 @@ class Library:
     def _initialised(self) -> pkcs11._pkcs11.lib:
         try:
             library = pkcs11.lib(str(self._module))
-        except pkcs11.PKCS11Error:
-            raise
         except RuntimeError as error:
+            # a library that loads answers by a subclass of its own
+            if type(error) not in (RuntimeError, pkcs11.PKCS11Error):
+                raise
             raise ConfigurationError(
                 f"{self._module} can't be loaded as a PKCS#11 library"
             ) from error
