@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.exhaustion import no_descriptor_left
-from support.raw_clients import descriptors
+from support.raw_clients import descriptors, until
 from support.services import ME, MODEL, SOMEBODY, Running, everything_for
 
 from sealcar.errors import (
@@ -118,9 +118,20 @@ def test_a_session_takes_its_transactions_with_it(running: Running) -> None:
     assert staged(running) == 1
     assert running.payloads.expire() == 0, "what has a session doesn't expire"
     process.end()
-    assert (staged(running), two.ended) == (0, True)
+    until(lambda: (staged(running), two.ended) == (0, True))
     assert running.read(QNN) == b"x"
-    assert running.payloads.begin(ME, QNN, process).ended, "its process is gone already"
+    late = running.payloads.begin(ME, QNN, process)
+    until(lambda: late.ended)
+
+
+def test_the_end_of_a_session_waits_for_no_disk(running: Running) -> None:
+    process = Process()
+    transaction = running.payloads.begin(ME, QNN, process)
+    with ThreadPoolExecutor(1) as socket_thread:
+        with transaction._changed:  # as a writer that makes a file holds it
+            socket_thread.submit(process.end).result(5)
+            assert not transaction.ended
+        until(lambda: transaction.ended)
 
 
 def test_a_transaction_without_session_expires_when_it_is_idle(running: Running) -> None:

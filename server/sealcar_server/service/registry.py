@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
@@ -48,6 +49,7 @@ class Registry:
         self._open: dict[bytes, Transaction] = {}
         self._ended: dict[Principal, OrderedDict[bytes, Transaction]] = {}
         self._of_session: dict[str, set[bytes]] = {}
+        self._endings = ThreadPoolExecutor(1, thread_name_prefix="session-end")
 
     def add(self, transaction: Transaction, session: Session | None) -> None:
         """Keep a transaction until it ends, and abort it with its session.
@@ -63,7 +65,7 @@ class Registry:
                 self._of_session.setdefault(session.id, set()).add(transaction.id)
         if session is not None and first:
             ending = session.id
-            session.on_end(lambda: self._end_session(ending))
+            session.on_end(lambda: self._session_ended(ending))
 
     def find(self, principal: Principal, transaction_id: bytes) -> Transaction:
         """Return a transaction of this principal, ended ones included for a while.
@@ -104,6 +106,7 @@ class Registry:
         with self._lock:
             remaining = list(self._open.values())
         self._abort(remaining)
+        self._endings.shutdown()
 
     def _ended_of(self, principal: Principal) -> OrderedDict[bytes, Transaction]:
         return self._ended.setdefault(principal, OrderedDict())
@@ -115,6 +118,10 @@ class Registry:
                 f"{own} transactions of the caller are open, {len(self._open)} of all; "
                 f"at most {self._of_one} and {self._capacity} may be"
             )
+
+    def _session_ended(self, session: str) -> None:
+        # whoever sees the end has others to serve: the disk is for another thread
+        self._endings.submit(self._end_session, session)
 
     def _end_session(self, session: str) -> None:
         with self._lock:
