@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
+from support import eps
 from support.daemon import COMMAND, environment, run_command
 
 from sealcar.demo.missing import model_of_magika
@@ -85,6 +87,30 @@ def test_the_sealed_compiled_model_answers_as_the_plain_one_does(
     assert not [line for line in processes() if str(root) in line]
 
 
+OPENVINO = """
+import os
+os.environ["SEALCAR_SHIM_PLUGIN"] = {plugin!r}
+def get_library_path(): return {shim!r}
+def get_ep_name(): return "OpenVINOExecutionProvider"
+"""
+
+
+def test_it_runs_with_the_other_plugin_too(root: Path, place: dict[str, str]) -> None:
+    # on processors that aren't Intel's the plugin finds its device only behind the tests' shim
+    shim = eps.module("openvino").get_library_path()
+    fake = root / "modules" / "onnxruntime_ep_openvino"
+    fake.mkdir(parents=True)
+    text = OPENVINO.format(plugin=os.environ["SEALCAR_SHIM_PLUGIN"], shim=shim)
+    fake.joinpath("__init__.py").write_text(text)
+    extra = {**place, "PYTHONPATH": str(fake.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = run_command("demo", "--ep", "openvino", "--json", **extra)
+    assert done.returncode == 0, done.stderr + done.stdout
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["equal"] is True
+    assert found["ep"] == "OpenVINOExecutionProvider"
+    assert found["plaintext_hits"] == 0
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_whatever_ends_it_leaves_nothing_running(
     place: dict[str, str], how: signal.Signals
@@ -134,6 +160,8 @@ def test_the_search_finds_any_run_of_64_bytes_and_no_shorter_one(tmp_path: Path)
             hits, searched = search.hits(tmp_path)
             assert (hits > 0) is hit
             assert searched == file.stat().st_size
+            known = Search([plaintext], [b"meant to be there: " + run])
+            assert known.hits(tmp_path)[0] == 0
 
 
 def test_the_model_made_fit_for_half_precision_is_the_same_function() -> None:

@@ -107,15 +107,15 @@ class _Demo:
 
     def search(self, place: Path) -> tuple[int, int]:
         self._narrator.say("Searching all that the daemon keeps for 64 bytes of any plaintext")
-        scopes = [
-            self._client.scope(PACKAGE, each.component, each.variant)
-            for each in self._client.catalogue.get(PACKAGE).variants
-        ]
+        variants = self._client.catalogue.get(PACKAGE).variants
+        scopes = [self._client.scope(PACKAGE, each.component, each.variant) for each in variants]
         plaintexts = [
             model_of_magika().read_bytes(),
             *(scope.read(each.name) for scope in scopes for each in scope.payloads),
         ]
-        return Search(plaintexts).hits(place)
+        # the manifest tells it to whoever chooses a variant; providers leave it in the model too
+        public = [each.compatibility.encode() for each in variants]
+        return Search(plaintexts, public).hits(place)
 
     @property
     def compiled(self) -> Scope:

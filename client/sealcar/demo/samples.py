@@ -49,7 +49,7 @@ def collect(directory: Path) -> list[Path]:
     knowledge = home_of("magika") / "config" / "content_types_kb.min.json"
     types = json.loads(knowledge.read_text())
     found = [
-        Path(pydoc.__file__),
+        Path(__file__),
         knowledge,
         home_of("magika") / "models" / "standard_v3_3" / "README.md",
         Path(sys.executable).resolve(),

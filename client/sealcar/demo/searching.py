@@ -21,10 +21,15 @@ class Search:
     A run of 64 bytes holds one whole 32-byte block that is aligned in its plaintext. So it is
     enough to know the first words of all such blocks, to look for these at every offset of a file,
     and to compare around each find.
+
+    Args:
+        plaintexts: what must not be there.
+        public: texts that are meant to be there, though a plaintext repeats them.
     """
 
-    def __init__(self, plaintexts: Sequence[bytes]) -> None:
+    def __init__(self, plaintexts: Sequence[bytes], public: Sequence[bytes] = ()) -> None:
         self._plaintexts = plaintexts
+        self._public = public
         self._words = np.unique(np.concatenate([_first_words(each) for each in plaintexts]))
 
     def hits(self, root: Path) -> tuple[int, int]:
@@ -48,7 +53,11 @@ class Search:
     def _is_hit(self, data: bytes, at: int) -> bool:
         starts = range(max(0, at + _BLOCK - RUN), min(at, len(data) - RUN) + 1)
         runs = {data[start : start + RUN] for start in starts}
-        return any(run in plaintext for run in runs for plaintext in self._plaintexts)
+        return any(_in(run, self._plaintexts) and not _in(run, self._public) for run in runs)
+
+
+def _in(run: bytes, texts: Sequence[bytes]) -> bool:
+    return any(run in text for text in texts)
 
 
 def _first_words(plaintext: bytes) -> np.ndarray:
