@@ -263,9 +263,13 @@ def test_a_directory_that_is_no_store_is_refused(tmp_path: Path) -> None:
     [
         (b"", NotAuthenticError),
         (b"[]", NotAuthenticError),
+        (b"[" * 60_000, NotAuthenticError),
+        (b"\xff", NotAuthenticError),
+        (b'{"format": "1", "format": "1"}', NotAuthenticError),
         (b'{"format": "2"}', UnknownFormatError),
         (b'{"format": "1"}', NotAuthenticError),
         (IDENTITY.serialise().replace(b"AAAA", b"A"), NotAuthenticError),
+        (IDENTITY.serialise().replace(b'"kek_a', b'"new": "1", "kek_a'), UnknownFormatError),
         (IDENTITY.serialise().replace(b'"main"', b"5"), NotAuthenticError),
     ],
 )

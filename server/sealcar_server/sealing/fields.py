@@ -1,4 +1,4 @@
-"""Reads the fields of a seal record: every one named, typed, bounded, and none left over."""
+"""Reads the fields of a record: every one named, typed, bounded, and none left over."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ def unb64(text: str) -> bytes:
 
 
 class Fields:
-    """One object of the record. Each field is taken once; `end` refuses what is left.
+    """One object. Each field is taken once; `end` refuses what is left.
 
     Args:
         value: the parsed object.
         path: its place, for messages.
+        what: it stands in.
 
     Raises:
         NotAuthenticError: it isn't an object.
     """
 
-    def __init__(self, value: JsonValue, path: str = "") -> None:
-        self._path = path
+    def __init__(self, value: JsonValue, path: str = "", *, what: str = "seal record") -> None:
+        self._path, self._what = path, what
         if not isinstance(value, dict):
             raise self.wrong("isn't an object")
         self._left = dict(value)
@@ -94,17 +95,17 @@ class Fields:
 
     def inner(self, name: str) -> Fields:
         """Take an object."""
-        return Fields(self._take(name, dict), f"{self._path}/{name}")
+        return self._below(self._take(name, dict), name)
 
     def each(self, name: str) -> Iterator[Fields]:
         """Take an array of objects."""
         for index, item in enumerate(self._take(name, list)):
-            yield Fields(item, f"{self._path}/{name}/{index}")
+            yield self._below(item, f"{name}/{index}")
 
     def digests(self, name: str) -> Mapping[str, bytes]:
         """Take an object whose values are all SHA-256 digests."""
         value = self._take(name, dict)
-        inner = Fields(value, f"{self._path}/{name}")
+        inner = self._below(value, name)
         return {key: inner.data(key, DIGEST) for key in value}
 
     def end(self) -> None:
@@ -115,12 +116,15 @@ class Fields:
         """
         for name in self._left:
             field = ascii(f"{self._path}/{name[:60]}")
-            raise UnknownFormatError(f"seal record: this release doesn't know {field}")
+            raise UnknownFormatError(f"{self._what}: this release doesn't know {field}")
 
     def wrong(self, finding: str, name: str = "") -> NotAuthenticError:
         """Return the error for a field, or for the object as a whole."""
         place = ascii(f"{self._path}/{name}" if name else self._path or "/")[1:-1]
-        return NotAuthenticError(f"seal record: {place} {finding}")
+        return NotAuthenticError(f"{self._what}: {place} {finding}")
+
+    def _below(self, value: JsonValue, step: str) -> Fields:
+        return Fields(value, f"{self._path}/{step}", what=self._what)
 
     def _take(self, name: str, kind: type[_T]) -> _T:
         if name not in self._left:

@@ -119,7 +119,7 @@ def open_envelope(manifest: JsonValue) -> tuple[bytes, bytes]:
     metadata = manifest.get("additional_metadata") if isinstance(manifest, dict) else None
     if not isinstance(metadata, dict) or "sealcar" not in metadata:
         raise UnknownFormatError("the manifest holds no seal record: sealcar didn't seal it")
-    place = Fields(metadata["sealcar"], "/additional_metadata/sealcar")
+    place = Fields(metadata["sealcar"], "/additional_metadata/sealcar", what="manifest")
     _check_format(place.text("format"), "the package")
     text, tag = place.text("record"), place.data("tag", DIGEST)
     place.end()

@@ -41,7 +41,7 @@ class Limits:
     transactions: int = 256
     transactions_of_one: int = 64
     opened_packages: int = 128
-    opened_bytes: int = 32 << 20
+    opened_bytes: int = 16 << 20
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Pointer:
     @classmethod
     def parse(cls, data: bytes) -> Pointer:
         """Read the tagged bytes; NotAuthenticError if they are no pointer."""
-        fields = Fields(strict_json(data, "current", error=NotAuthenticError))
+        fields = Fields(strict_json(data, "current", error=NotAuthenticError), what="current")
         made = cls(
             fields.text("name", names.store_name),
             fields.text("version", names.store_name),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sealcar_server.store.directory import Directory
 
 MANIFEST: Final = "manifest.json"
-MAX_MANIFEST: Final = 64 * 1024 * 1024
+MAX_MANIFEST: Final = 16 << 20
 GENERATIONS: Final = "g"
 
 
@@ -30,7 +30,7 @@ class Generation:
 
         Raises:
             NotFoundError: the generation isn't there, or was pruned.
-            NotAuthenticError: it is over 64 MiB, or no regular file.
+            NotAuthenticError: it is over 16 MiB, or no regular file.
         """
         with self.enter() as directory:
             return directory.read(MANIFEST, MAX_MANIFEST)
