@@ -52,6 +52,7 @@ class Daemon:
     Args:
         tmp_path: where it is made.
         settings: over those that `sealcar init` wrote, as "section.key".
+        init: options of `sealcar init`.
         reachable: put the sockets where every uid of the machine can connect, mode 0666.
 
     Attributes:
@@ -65,6 +66,7 @@ class Daemon:
         tmp_path: Path,
         *,
         settings: Mapping[str, str] | None = None,
+        init: Iterable[str] = (),
         reachable: bool = False,
     ) -> None:
         self.folder = tmp_path / "d"
@@ -84,7 +86,7 @@ class Daemon:
             }
         self.settings |= settings or {}
         self.process: subprocess.Popen[bytes] | None = None
-        done = run_command("init", str(self.folder))
+        done = run_command("init", str(self.folder), *init)
         assert done.returncode == 0, done.stderr
 
     @property

@@ -9,15 +9,14 @@ from typing import Final
 import click
 
 from sealcar.errors import AlreadyExistsError, StorageError
+from sealcar_server.cli.first_key import FILE, FirstKey
 from sealcar_server.cli.places import CONFIG, home
 from sealcar_server.endpoints.listening import ADMIN, DATA, socket_path
 from sealcar_server.endpoints.relay import NAME_BYTES
-from sealcar_server.keys.file import FileProvider
 from sealcar_server.keys.ring import KeyRing
 from sealcar_server.service.store_key import create_store
 
 _POLICY: Final = "policy.toml"
-_KEK: Final = "kek"
 _FOLDERS: Final = ("state", "run", "run/default", "run/admin")
 _SETTINGS: Final = """\
 # Settings of the sealcar daemon. Relative paths are of this file's directory.
@@ -44,9 +43,7 @@ address = "off"
 path = "store"
 
 [keys.default]
-# Whoever has this file can open every package of the store; whoever loses it can open none.
-uri = "file:kek"
-
+{key}
 [policy]
 file = "policy.toml"
 """
@@ -63,7 +60,7 @@ _SAID: Final = """\
 Made {folder}:
   sealcar.toml   settings
   policy.toml    who may do what: you ({uid}) may do everything
-  kek            the key-encryption key, mode 0600: keep a copy in a safe place
+  {key}
   store/         sealed packages
   state/, run/   the daemon's memory; its sockets
 
@@ -77,7 +74,17 @@ Next:
 
 @click.command()
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
-def init(directory: Path | None) -> None:
+@click.option(
+    "--key-uri",
+    metavar="URI",
+    help="The key-encryption key, at a key service or in a file that there is; else one is made.",
+)
+@click.option(
+    "--key-secret",
+    metavar="file:PATH",
+    help="File with what opens the key: a passphrase (for a new one too), a PIN, a token.",
+)
+def init(directory: Path | None, key_uri: str | None, key_secret: str | None) -> None:
     """Make a first daemon's settings, key, policy, store and sockets' directories in DIRECTORY.
 
     Without DIRECTORY: $XDG_DATA_HOME/sealcar, or ~/.local/share/sealcar. There `sealcar serve`
@@ -87,37 +94,43 @@ def init(directory: Path | None) -> None:
     first try on one machine, not for production.
     """
     folder = (directory or home()).absolute()
-    create(folder)
+    key = FirstKey.asked(key_uri, key_secret)
+    create(folder, key)
     config, socket = folder / CONFIG, folder / "run" / "default"
-    click.echo(_SAID.format(folder=folder, uid=os.getuid(), config=config, socket=socket))
+    click.echo(
+        _SAID.format(folder=folder, uid=os.getuid(), key=key.said(), config=config, socket=socket)
+    )
 
 
-def create(folder: Path) -> None:
+def create(folder: Path, key: FirstKey) -> None:
     """Make everything, the settings last: where they are, the rest is.
 
     Raises:
         AlreadyExistsError: some of it is there already.
         ConfigurationError: the path is too long for sockets.
         StorageError: it can't be written.
+        KeyRefusedError, KeyUnavailableError: the key can't be used.
+        RuntimeSupportError: what the key needs isn't installed.
     """
     for inner, name in (("run/default", DATA), ("run/admin", ADMIN), ("state/inner", "")):
         socket_path(folder / inner, name or "x" * NAME_BYTES)
-    for name in (CONFIG, _POLICY, _KEK, "store", *_FOLDERS):
+    for name in (CONFIG, _POLICY, FILE, "store", *_FOLDERS):
         if os.path.lexists(folder / name):
             raise AlreadyExistsError(f"{folder / name} exists; nothing was changed")
+    key.check()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in _FOLDERS:
             (folder / name).mkdir(mode=0o700)
         _write(folder / _POLICY, _GRANTS.format(uid=os.getuid()))
-        _found_store(folder)
-        _write(folder / CONFIG, _SETTINGS)
+        _found_store(folder, key)
+        _write(folder / CONFIG, _SETTINGS.format(key=key.settings()))
     except OSError as error:
         raise StorageError(f"{error.filename}: {error.strerror}") from error
 
 
-def _found_store(folder: Path) -> None:
-    ring = KeyRing({"default": FileProvider.create(folder / _KEK)}, lifetime=0)
+def _found_store(folder: Path, key: FirstKey) -> None:
+    ring = KeyRing({"default": key.provider(folder)}, lifetime=0)
     try:
         create_store(folder / "store", ring, "default").close()
     finally:

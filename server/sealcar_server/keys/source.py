@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from sealcar.errors import ConfigurationError
 from sealcar.names import shown
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 FILES: Final = frozenset({"file", "credential"})
+_PLAIN: Final = "/:@[]"  # of what may stand in a query, what paths and URLs need
 _PATHS: Final = ("module-path", "ca")  # parameters that name a file which has to be trusted
 
 
@@ -39,6 +40,17 @@ class KeyUri:
         """Return the files that the key depends on: who can write them has the key."""
         own = [Path(self.address)] if self.scheme in FILES else []
         return (*own, *(self.base / self.parameters[name] for name in _PATHS if self.has(name)))
+
+    @property
+    def absolute(self) -> str:
+        """Return the URI as it can be written in any directory's settings."""
+        scheme = "file" if self.scheme in FILES else self.scheme
+        values = {name: str(self.path(name)) for name in _PATHS if self.has(name)}
+        query = "&".join(
+            f"{name}={quote(value, safe=_PLAIN)}"
+            for name, value in {**self.parameters, **values}.items()
+        )
+        return f"{scheme}:{self.address}" + (f"?{query}" if query else "")
 
     def has(self, name: str) -> bool:
         """Tell whether a parameter is given."""

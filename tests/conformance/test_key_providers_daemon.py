@@ -1,0 +1,72 @@
+"""A whole daemon over each kind of key: made, filled, started again and read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.daemon import Daemon, run_command
+from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
+from support.processes import free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.moto_server import KmsServer
+    from support.openbao import Bao
+    from support.softhsm import SoftToken
+
+
+@pytest.fixture(params=["passphrase", "pkcs11", "kms", "vault"])
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    match request.param:
+        case "passphrase":
+            phrase = tmp_path / "phrase"
+            phrase.touch(0o600)
+            phrase.write_text("correct horse battery staple")
+            return [f"--key-secret=file:{phrase}"]
+        case "pkcs11":
+            token: SoftToken = request.getfixturevalue("soft_token")
+            token.make("daemon", "01")
+            return [f"--key-uri={token.uri('daemon')}", f"--key-secret=file:{token.pin_file}"]
+        case "kms":
+            server: KmsServer = request.getfixturevalue("kms_server")
+            uri = server.uri(server.make())
+            return [f"--key-uri={uri}", f"--key-secret=file:{server.credentials}"]
+        case _:
+            bao: Bao = request.getfixturevalue("bao")
+            bao.make("daemon")
+            return [f"--key-uri={bao.uri('daemon')}", f"--key-secret=file:{bao.token_file}"]
+
+
+def test_a_daemon_serves_what_its_key_service_opens(options: list[str], tmp_path: Path) -> None:
+    data = varied(3 << 20)
+    with Daemon(tmp_path, init=options) as daemon:
+        with daemon.connect() as client:
+            publish(client, {"weights": data})
+        daemon.stop()
+        daemon.start()
+        with daemon.connect() as client:
+            assert client.scope(PACKAGE, COMPONENT, VARIANT).read("weights") == data
+    assert data[4096:8192] not in b"".join(
+        file.read_bytes() for file in daemon.store.rglob("*") if file.is_file()
+    )
+
+
+def test_without_its_key_service_nothing_is_made_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text("s.anything")
+    folder = tmp_path / "d"
+    uri = f"vault:http://127.0.0.1:{free_port()}/transit/kek"
+    done = run_command("init", str(folder), f"--key-uri={uri}", f"--key-secret=file:{token}")
+    assert done.returncode == 7
+    assert "can't be reached" in done.stderr
+    assert not folder.exists()
+
+
+def test_a_passphrase_is_not_taken_for_a_reference_and_not_shown(tmp_path: Path) -> None:
+    done = run_command("init", str(tmp_path / "d"), "--key-secret=correct horse battery staple")
+    assert done.returncode == 2
+    assert 'must be "file:PATH"' in done.stderr
+    assert "battery" not in done.stderr
