@@ -11,6 +11,8 @@ from support.services import ME, MODEL, Running
 
 from sealcar.errors import ExhaustedError, SealcarError
 from sealcar_server.service.values import ScopeKey
+from sealcar_server.store.identity import StoreIdentity
+from sealcar_server.store.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,3 +91,15 @@ def test_a_disk_that_fills_at_any_step_of_a_commit_publishes_nothing(small_disk:
                 pytest.fail(f"not typed as exhausted: {error!r}")
         assert failures >= 2
         assert running.read(ScopeKey("ocr", "", "det", "qnn")) == b"x"
+
+
+def test_a_store_that_could_not_be_founded_can_be_founded_later(small_disk: Path) -> None:
+    identity = StoreIdentity(bytes(16), "main", "1", b"wrapped")
+    hog = small_disk / "hog"
+    room = os.statvfs(small_disk)
+    hog.write_bytes(bytes(room.f_bavail * room.f_frsize))
+    with pytest.raises(ExhaustedError):
+        LocalStore.create(small_disk / "store", identity)
+    hog.unlink()
+    with LocalStore.create(small_disk / "store", identity) as store:
+        assert store.identity == identity

@@ -91,11 +91,16 @@ class Directory:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a new file and make it durable."""
-        with storing(shown(name)), os.fdopen(self.create_file(name), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        """Write a new file and make it durable; one that can't be written whole is removed."""
+        file = os.fdopen(self.create_file(name), "wb")
+        try:
+            with storing(shown(name)), file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            self.remove(name)
+            raise
 
     def directories(self) -> list[str]:
         """Return the names of real directories below, sorted."""
