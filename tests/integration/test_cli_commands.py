@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,6 @@ from support.daemon import Daemon, run_command
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -78,6 +78,16 @@ def test_scripts_get_the_same_as_one_object(daemon: Daemon, source: Path) -> Non
 
     verified = answer(daemon, "verify", "ocr")
     assert (verified["payloads"], verified["size"]) == (2, size)
+
+
+def test_a_package_is_imported_with_all_its_variants(daemon: Daemon) -> None:
+    package = Path(__file__).parents[1] / "data" / "packages" / "valid" / "10_multi_variant"
+    made = answer(daemon, "import", str(package), "--name", "many")
+    assert made["payloads"] == 5
+    seen = answer(daemon, "inspect", "many")
+    assert len(seen["variants"]) == 5
+    assert all(each["sealed"] for each in seen["variants"])
+    assert answer(daemon, "verify", "many")["payloads"] == 5
 
 
 @pytest.mark.parametrize(

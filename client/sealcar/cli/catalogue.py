@@ -119,7 +119,7 @@ def verify(client: Client, address: str, *, as_json: bool) -> None:
         return
     click.echo(
         f"{wanted}, generation {found.generation}: {found.payloads} payloads,"
-        f" {report.size(found.size)}, all authentic ({report.size(found.size / seconds)}/s)"
+        f" {report.size(found.size)}, all authentic, in {seconds:.1f} s"
     )
 
 

@@ -73,8 +73,7 @@ def import_(  # noqa: PLR0913  (one parameter an option)
             }
         )
         return
-    speed = f"{report.size(plan.size)} ({report.size(plan.size / seconds)}/s)"
     click.echo(
         f"imported {made.name}@{made.version}, generation {made.generation}:"
-        f" {len(plan.payloads)} payloads, {speed}"
+        f" {len(plan.payloads)} payloads, {report.size(plan.size)} in {seconds:.1f} s"
     )
