@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from sealcar.errors import KeyRefusedError, SealcarError
 from sealcar_server.sealing.encoding import enc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -57,10 +58,19 @@ class KeyRing:
     Args:
         providers: by alias. They belong to the ring from now on.
         lifetime: seconds that an unwrapped key is kept; 0: not at all.
+        using: entered around each request to a provider, with its name, the alias and the wrapping
+            version ("" while there is none yet); what it raises refuses the key.
     """
 
-    def __init__(self, providers: Mapping[str, KeyProvider], *, lifetime: float) -> None:
+    def __init__(
+        self,
+        providers: Mapping[str, KeyProvider],
+        *,
+        lifetime: float,
+        using: Callable[[str, str, str], AbstractContextManager[object]] = lambda *_: nullcontext(),
+    ) -> None:
         self._providers = dict(providers)
+        self._using = using
         self._lifetime = lifetime
         self._entries: dict[bytes, _Entry] = {}
         self._changed = threading.Condition()
@@ -75,7 +85,9 @@ class KeyRing:
             KeyRefusedError: the configuration has no such alias, or the provider says no.
             KeyUnavailableError: the provider can't be reached.
         """
-        return self._provider(alias).wrap(key, context)
+        provider = self._provider(alias)
+        with self._using("wrap", alias, ""):
+            return provider.wrap(key, context)
 
     def unwrap(self, alias: str, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
         """Return a copy of the key; whoever asked closes it.
@@ -91,7 +103,8 @@ class KeyRing:
             entry = self._entries.get(name)
             if entry and entry.expires > time.monotonic():
                 return entry.key.copy()
-        key = provider.unwrap(wrapped, context)
+        with self._using("unwrap", alias, wrapped.version):
+            key = provider.unwrap(wrapped, context)
         if self._lifetime > 0:
             self._keep(name, _Entry(key.copy(), alias, time.monotonic() + self._lifetime))
         return key
