@@ -124,6 +124,7 @@ def test_a_cancelled_read_ends_in_an_error_and_gives_every_slot_back(daemon: Dae
 def test_a_cancelled_read_that_waits_for_the_ring_ends_too(daemon: Daemon) -> None:
     with RawClient(daemon) as client:
         client.read("big")
+        assert client.packet().WhichOneof("packet") == "ring"
         client.send(pb.ClientPacket(cancel=pb.Cancel()))
         assert client.error().reason == common_pb2.ERROR_REASON_WRONG_STATE
         client.mapped()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from support.services import ME, MODEL, SOMEBODY, Running, everything_for
 
 from sealcar.errors import DeniedError, InvalidRequestError, NotFoundError, SealcarError
 from sealcar_server.access.policy import Grant, Policy, Right
+from sealcar_server.service.assembly import Limits
 from sealcar_server.service.values import ScopeKey
 
 if TYPE_CHECKING:
@@ -154,3 +156,17 @@ def test_keys_show_their_health(running: Running) -> None:
     (status,) = running.service.keys.status()
     assert (status.alias, status.provider, status.available) == ("main", "file", True)
     assert status.cached > 0
+
+
+def test_only_what_is_named_exactly_and_open_is_remembered(tmp_path: Path) -> None:
+    with Running(tmp_path, limits=Limits(opened_packages=1)) as running:
+        running.import_("one", payloads=FILES)
+        running.import_("two", payloads=FILES)
+        one, two = (
+            running.payloads.open(ME, ScopeKey(name, "", "det", "onnx")).scope
+            for name in ("one", "two")
+        )
+        assert running.payloads.remembers(two)
+        assert not running.payloads.remembers(one), "the newer one took its place"
+        for vague in (replace(two, version=""), replace(two, generation=0)):
+            assert not running.payloads.remembers(vague)

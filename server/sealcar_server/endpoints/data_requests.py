@@ -73,7 +73,7 @@ class Requests:
         if self._connection.rings.lent:
             raise InvalidRequestError("slots of the last read weren't given back")
         key = messages.scope_key(request.scope)
-        if self._door.is_warm(key):
+        if self._door.is_warm(key) and self._payloads.remembers(key):
             opened = self._payloads.read(self._principal, key, request.name, self._door.scratch)
             self._opened(opened)
             return

@@ -85,6 +85,10 @@ class Opener:
             found = self._remembered.get((name, version, number))
             return found or self._load(name, version, number)
 
+    def remembers(self, name: str, version: str, number: int) -> bool:
+        """Tell whether `open` would find this at once; never of what isn't named exactly."""
+        return self._remembered.get((name, version, number)) is not None
+
     def refuse_known(self, name: str, version: str) -> None:
         """Make sure that a version is new.
 

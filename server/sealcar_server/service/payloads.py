@@ -125,6 +125,10 @@ class Payloads:
             reader = open_reader(self._opener, opened, variant, payload, scratch)
         return PayloadSource(resolved, payload_value(payload), reader)
 
+    def remembers(self, scope: ScopeKey) -> bool:
+        """Tell whether this very generation is open already, so that a read needs no manifest."""
+        return self._opener.remembers(scope.package, scope.version, scope.generation)
+
     def begin(
         self, principal: Principal, scope: ScopeKey, session: Session | None = None
     ) -> Transaction:
