@@ -21,7 +21,8 @@ from sealcar.errors import (
 )
 from sealcar.ort import compile as compile_variant
 from sealcar.ort import load, runtime, set_write_callback
-from sealcar.ort.adapters import FIRST_STABLE
+from sealcar.ort.adapters import FIRST_STABLE, registrar
+from sealcar.ort.callbacks import Compilation
 from sealcar.ort.scopes import BlobWriter
 
 if TYPE_CHECKING:
@@ -129,6 +130,18 @@ def test_a_second_blob_of_one_name_is_refused_by_name(client: Client) -> None:
         with pytest.raises(AlreadyExistsError, match=r"'model_qnn\.bin' a second time"):
             write("model_qnn.bin", ctypes.addressof(data), 4)
         assert write.names == {"model_qnn.bin"}
+    assert_nothing_made(client)
+
+
+def test_a_provider_that_writes_a_name_again_ends_the_compilation(client: Client) -> None:
+    data = ctypes.create_string_buffer(b"blob", 4)
+    with client.begin("p", "main", "compiled") as transaction:
+        write = BlobWriter(transaction)
+        write("model_qnn.bin", ctypes.addressof(data), 4)
+        job = Compilation(models.split_model(), lambda _address, _size: None, write=write)
+        with pytest.raises(Exception, match=r"'model_qnn\.bin' a second time") as caught:
+            registrar().compile(eps.require("qnn").options(), job)
+    assert isinstance(caught.value.__cause__, AlreadyExistsError)
     assert_nothing_made(client)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pytest
 from support import eps, flows, models
 
 from sealcar.errors import InvalidRequestError, RuntimeSupportError, WrongStateError
-from sealcar.ort import clear_read_callback, initializers, load, runtime, set_read_callback
+from sealcar.ort import clear_read_callback, load, runtime, set_read_callback
 from sealcar.ort import compile as compile_variant
 from sealcar.ort.configuration import PackageOptionWarning
 
@@ -54,11 +55,14 @@ def test_a_session_outlives_the_client_and_its_model_is_gone_from_python(
     model, weights = flows.moved_out(flows.leftover_model(seed=1))
     with daemon.connect() as client:
         flows.publish_model(client, tmp_path / "s", "p", model=model, weights=weights)
-        session = load(client, "p", providers=CPU)
+        options = eps.quiet_options()
+        session = load(client, "p", session_options=options, providers=CPU)
     before = session.run(None, models.sample_input())[0]
+    alive = weakref.ref(options)
+    del options
     gc.collect()
-    # what was lent to the runtime went with the options
-    assert not initializers._lent
+    # with the options, the weights that were lent to the runtime are gone
+    assert alive() is None
     np.testing.assert_array_equal(session.run(None, models.sample_input())[0], before)
     assert isinstance(session, runtime.onnxruntime().InferenceSession)
     assert session._model_bytes == b""

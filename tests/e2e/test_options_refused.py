@@ -29,12 +29,12 @@ SESSION_ROWS = list(tables()["session"].refused.values())
 class Sealed:
     """A daemon with one compiled variant for each provider, and a client of it."""
 
-    def __init__(self, daemon: Daemon, client: Client, work: Path) -> None:
+    def __init__(self, daemon: Daemon, client: Client, work: Path, plain: bytes) -> None:
         self.daemon = daemon
         self.client = client
         self.work = work
-        self.plain = models.split_model(128, seed=SEED)
-        self.plaintexts = {"weights": self.plain}
+        self.plaintexts = {"weights": plain}
+        self.watch = disk.Watch(allowed=daemon.folder, private=work)
 
     def assert_refused(self, option: str, variant: str, options: SessionOptions) -> None:
         """Assert that nothing is loaded or compiled with these options, or decrypted for them."""
@@ -62,10 +62,10 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
     folder = tmp_path_factory.mktemp("options")
     work = folder / "work"
     work.mkdir()
+    plain = models.split_model(128, seed=SEED)
     with Daemon(folder) as daemon, daemon.connect() as client:
-        found = Sealed(daemon, client, work)
-        flows.publish_model(client, folder / "s", "p", model=found.plain)
-        yield found
+        flows.publish_model(client, folder / "s", "p", model=plain)
+        yield Sealed(daemon, client, work, plain)
 
 
 @pytest.fixture(autouse=True)
@@ -188,5 +188,4 @@ def test_the_rows_say_the_truth_about_what_writes_files(option: str, sealed: Sea
 
 
 def test_of_all_that_was_refused_nothing_reached_a_disk(sealed: Sealed) -> None:
-    assert list(sealed.work.iterdir()) == []
-    assert disk.runs(disk.files_below(sealed.daemon.folder), sealed.plaintexts) == []
+    sealed.watch.assert_nothing_plain(sealed.plaintexts)
