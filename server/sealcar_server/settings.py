@@ -86,6 +86,10 @@ class Key:
     timeout: Annotated[
         float, Spec(kinds.duration(0.1, 60), "how long its provider may take to answer")
     ] = 5.0
+    check_interval: Annotated[
+        float,
+        Spec(kinds.duration(1, 86400), "time between two looks whether keys in use still may be"),
+    ] = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)

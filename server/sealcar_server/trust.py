@@ -59,7 +59,7 @@ def shared_folder(path: Path) -> None:
 
 
 def refuse_what_others_can_write(settings: Settings) -> None:
-    """Return if nobody else can change keys, policy or store.
+    """Return if nobody else can change keys or store.
 
     Raises:
         ConfigurationError: somebody can.
@@ -69,7 +69,6 @@ def refuse_what_others_can_write(settings: Settings) -> None:
             hardening.require_private(file, f"[keys.{alias}] uri")
         if key.secret is not None:
             hardening.require_private(key.secret, f"[keys.{alias}] secret")
-    hardening.require_private(settings.policy.file, "[policy] file")
     hardening.require_private(settings.store.path, "[store] path")
 
 
@@ -77,8 +76,10 @@ def policy_of(settings: Settings, on_denied: Callable[[str], None]) -> Policy:
     """Read the policy.
 
     Raises:
-        ConfigurationError: it is wrong, or has a grant that could never be used.
+        ConfigurationError: others can change it, it is wrong, or it has a grant that could never be
+            used.
     """
+    hardening.require_private(settings.policy.file, "[policy] file")
     policy = Policy.load(settings.policy.file, on_denied=on_denied)
     uid = os.geteuid()
     if settings.daemon.isolation == "uid" and policy.names_uid(uid):
@@ -103,7 +104,8 @@ def keyring_of(settings: Settings) -> KeyRing:
             providers[alias] = _provider(alias, key)
             opened.callback(providers[alias].close)
         opened.pop_all()
-    return KeyRing(providers, lifetime=settings.daemon.key_lifetime)
+    intervals = {alias: key.check_interval for alias, key in settings.keys.items()}
+    return KeyRing(providers, lifetime=settings.daemon.key_lifetime, check_interval=intervals)
 
 
 def _provider(alias: str, key: Key) -> KeyProvider:

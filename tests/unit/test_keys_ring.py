@@ -28,6 +28,8 @@ class CountingProvider:
     def __init__(self) -> None:
         self.asked = 0
         self.gone = False
+        self.disabled = False
+        self.looked = 0
         self.closed = False
 
     def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
@@ -51,8 +53,11 @@ class CountingProvider:
         return KekDescription("counting", "in this test", "7", ("7",))
 
     def health(self) -> None:
+        self.looked += 1
         if self.gone:
             raise KeyUnavailableError("gone")
+        if self.disabled:
+            raise KeyRefusedError("disabled")
 
     def close(self) -> None:
         self.closed = True
@@ -213,3 +218,100 @@ def test_many_threads_may_ask_at_once(ring_of: Callable[[float], KeyRing]) -> No
 
 def test_a_package_s_context_is_the_document_s() -> None:
     assert package_context(b"i" * 16) == enc("sealcar v1 key wrap", "1", b"i" * 16)
+
+
+def test_a_key_that_was_disabled_ends_its_cached_keys_at_the_next_look(
+    provider: CountingProvider,
+) -> None:
+    other = CountingProvider()
+    intervals = {"default": 0.05, "other": 60.0}
+    with KeyRing(
+        {"default": provider, "other": other}, lifetime=60, check_interval=intervals
+    ) as ring:
+        found = wrapped(ring)
+        unwrapped(ring, found)
+        ring.unwrap("other", found, CONTEXT).close()
+        kept = next(iter(ring._entries.values())).key.view[:]
+        provider.disabled = other.disabled = True
+        assert eventually(lambda: len(ring._entries) == 1)
+        assert not any(kept)
+        with pytest.raises(KeyRefusedError, match="disabled"):
+            ring.unwrap("default", found, CONTEXT)
+        ring.unwrap("other", found, CONTEXT).close()
+
+
+def test_an_outage_does_not_end_cached_keys_before_their_lifetime(
+    provider: CountingProvider,
+) -> None:
+    with KeyRing({"default": provider}, lifetime=0.6, check_interval={"default": 0.05}) as ring:
+        found = wrapped(ring)
+        unwrapped(ring, found)
+        provider.gone = True
+        before = provider.looked
+        assert eventually(lambda: provider.looked > before + 2)
+        assert unwrapped(ring, found) == b"k" * 32
+        assert eventually(lambda: not ring._entries)
+        with pytest.raises(KeyUnavailableError):
+            ring.unwrap("default", found, CONTEXT)
+
+
+def test_a_refused_key_has_the_others_looked_at_at_once(provider: CountingProvider) -> None:
+    with KeyRing({"default": provider}, lifetime=60) as ring:
+        found = wrapped(ring)
+        unwrapped(ring, found)
+        with pytest.raises(KeyRefusedError):
+            ring.unwrap("default", found, b"other")
+        assert eventually(lambda: provider.looked > 2)
+        assert ring._caches("default") == 1
+        provider.disabled = True
+        with pytest.raises(KeyRefusedError):
+            ring.unwrap("default", found, b"other")
+        assert eventually(lambda: not ring._entries)
+
+
+def test_a_provider_without_cached_keys_is_left_alone(provider: CountingProvider) -> None:
+    with KeyRing({"default": provider}, lifetime=60, check_interval={"default": 0.01}) as ring:
+        wrapped(ring)
+        time.sleep(0.1)
+        assert provider.looked == 0
+
+
+def test_a_key_unwrapped_while_all_are_forgotten_is_not_kept(provider: CountingProvider) -> None:
+    with KeyRing({"default": provider}, lifetime=60) as ring:
+        found = wrapped(ring)
+        unwrap = provider.unwrap
+
+        def meanwhile(wrapped: WrappedKey, context: bytes) -> SecretBuffer:
+            ring.forget("default")
+            return unwrap(wrapped, context)
+
+        provider.unwrap = meanwhile  # type: ignore[method-assign]  # what another thread might do
+        unwrapped(ring, found)
+        assert not ring._entries
+
+
+def test_an_outage_of_one_provider_costs_one_question_and_nothing_under_another(
+    provider: CountingProvider,
+) -> None:
+    other = CountingProvider()
+    with KeyRing({"default": provider, "other": other}, lifetime=0) as ring:
+        found = wrapped(ring)
+        provider.gone = True
+        for _ in range(20):
+            with pytest.raises(KeyUnavailableError) as caught:
+                ring.unwrap("default", found, CONTEXT)
+            assert caught.value.retry_after
+            ring.unwrap("other", found, CONTEXT).close()
+        assert (provider.asked, other.asked) == (1, 20)
+
+
+def test_a_rewrapped_key_is_the_same_for_the_same_package(provider: CountingProvider) -> None:
+    with KeyRing({"default": provider}, lifetime=0) as ring:
+        moved = ring.rewrap("default", wrapped(ring), CONTEXT)
+        assert unwrapped(ring, moved) == b"k" * 32
+        assert ring.describe("default").key == "in this test"
+        with pytest.raises(KeyRefusedError):
+            ring.rewrap("default", moved, b"other")
+        for attempt in (ring.describe, ring.forget):
+            with pytest.raises(KeyRefusedError, match="no key-encryption key named"):
+                attempt("unknown")

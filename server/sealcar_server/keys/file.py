@@ -108,6 +108,18 @@ class FileProvider:
         with self.unwrap(wrapped, context) as key:
             return self.wrap(key, context)
 
+    def rotate(self) -> str:
+        """Give the file one version more, and wrap with that from now on.
+
+        Raises:
+            ConflictError: somebody else is doing it.
+            ConfigurationError, KeyRefusedError, KeyUnavailableError, StorageError: it can't be
+                written; the old version goes on wrapping.
+        """
+        version = key_store.add_version(self._path, self._secret)
+        self.health()
+        return version
+
     def current_version(self) -> str:
         """Return the version on the file's last line."""
         return tuple(self._file.keys)[-1]

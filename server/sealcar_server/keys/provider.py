@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sealcar_server.sealing.encoding import enc
 
@@ -39,6 +39,27 @@ class KekDescription:
     key: str
     version: str
     versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KekStatus:
+    """What an operator may know of one key-encryption key.
+
+    Attributes:
+        alias: in the configuration.
+        provider: its kind.
+        version: that wraps new keys, as seen last; empty if it never was.
+        available: it answered just now.
+        problem: why not; empty when available.
+        cached: unwrapped keys in memory.
+    """
+
+    alias: str
+    provider: str
+    version: str
+    available: bool
+    problem: str
+    cached: int
 
 
 def package_context(package_id: bytes) -> bytes:
@@ -108,3 +129,17 @@ class KeyProvider(Protocol):
 
     def close(self) -> None:
         """Forget every secret. No other method works afterwards."""
+
+
+@runtime_checkable
+class RotatingProvider(Protocol):
+    """A `KeyProvider` that makes new versions of its key itself."""
+
+    def rotate(self) -> str:
+        """Make a new version, which wraps new keys from now on, and return it.
+
+        Raises:
+            ConflictError: somebody else is doing it.
+            ConfigurationError, KeyRefusedError, KeyUnavailableError, StorageError: it can't be
+                made; the old version goes on wrapping.
+        """

@@ -1,6 +1,8 @@
 """All key providers under their aliases, and the package keys that were unwrapped lately.
 
-Callers get copies: an entry of the cache may be wiped at any moment.
+A cached key is honoured for its lifetime and not longer, whether or not its provider answers; a
+provider's answer that the key-encryption key may not be used ends it at once. Callers get copies:
+an entry of the cache may be wiped at any moment.
 """
 
 from __future__ import annotations
@@ -10,9 +12,12 @@ import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import KeyRefusedError, SealcarError
+from sealcar_server.keys.keeper import Keeper
+from sealcar_server.keys.provider import KekStatus
 from sealcar_server.sealing.encoding import enc
 
 if TYPE_CHECKING:
@@ -20,29 +25,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from sealcar_server.keys.provider import KeyProvider, WrappedKey
+    from sealcar_server.keys.provider import KekDescription, KeyProvider, WrappedKey
     from sealcar_server.sealing.secret import SecretBuffer
 
 
-@dataclass(frozen=True, slots=True)
-class KekStatus:
-    """What an operator may know of one key-encryption key.
-
-    Attributes:
-        alias: in the configuration.
-        provider: its kind.
-        version: that wraps new keys.
-        available: it answered just now.
-        problem: why not; empty when available.
-        cached: unwrapped keys in memory.
-    """
-
-    alias: str
-    provider: str
-    version: str
-    available: bool
-    problem: str
-    cached: int
+CHECK_INTERVAL: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +47,8 @@ class KeyRing:
         lifetime: seconds that an unwrapped key is kept; 0: not at all.
         using: entered around each request to a provider, with its name, the alias and the wrapping
             version ("" while there is none yet); what it raises refuses the key.
+        check_interval: seconds between two questions whether cached keys may still be used, by
+            alias; `CHECK_INTERVAL` where an alias is missing.
     """
 
     def __init__(
@@ -68,13 +57,24 @@ class KeyRing:
         *,
         lifetime: float,
         using: Callable[[str, str, str], AbstractContextManager[object]] = lambda *_: nullcontext(),
+        check_interval: Mapping[str, float] | None = None,
     ) -> None:
-        self._providers = dict(providers)
         self._using = using
         self._lifetime = lifetime
         self._entries: dict[bytes, _Entry] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self._forgotten = dict.fromkeys(providers, 0)
+        intervals = check_interval or {}
+        self._keepers = {
+            alias: Keeper(
+                provider,
+                intervals.get(alias, CHECK_INTERVAL),
+                partial(self._caches, alias),
+                partial(self.forget, alias),
+            )
+            for alias, provider in providers.items()
+        }
         self._sweeper = threading.Thread(target=self._sweep, name="key-cache", daemon=True)
         self._sweeper.start()
 
@@ -85,9 +85,9 @@ class KeyRing:
             KeyRefusedError: the configuration has no such alias, or the provider says no.
             KeyUnavailableError: the provider can't be reached.
         """
-        provider = self._provider(alias)
+        keeper = self._keeper(alias)
         with self._using("wrap", alias, ""):
-            return provider.wrap(key, context)
+            return keeper.wrap(key, context)
 
     def unwrap(self, alias: str, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
         """Return a copy of the key; whoever asked closes it.
@@ -97,29 +97,75 @@ class KeyRing:
                 wrapped for another context.
             KeyUnavailableError: the provider can't be reached.
         """
-        provider = self._provider(alias)
+        keeper = self._keeper(alias)
         name = hashlib.sha256(enc(alias, wrapped.version, wrapped.blob, context)).digest()
         with self._changed:
             entry = self._entries.get(name)
-            if entry and entry.expires > time.monotonic():
+            if entry and entry.expires > _now():
                 return entry.key.copy()
+            forgotten = self._forgotten[alias]
         with self._using("unwrap", alias, wrapped.version):
-            key = provider.unwrap(wrapped, context)
+            key = keeper.unwrap(wrapped, context)
         if self._lifetime > 0:
-            self._keep(name, _Entry(key.copy(), alias, time.monotonic() + self._lifetime))
+            self._keep(name, _Entry(key.copy(), alias, _now() + self._lifetime), forgotten)
         return key
+
+    def rewrap(self, alias: str, wrapped: WrappedKey, context: bytes) -> WrappedKey:
+        """Return the same key for the same context, under the version that wraps new keys.
+
+        Raises:
+            KeyRefusedError: the configuration has no such alias, or it was wrapped for another
+                context.
+            KeyUnavailableError: the provider can't be reached.
+        """
+        keeper = self._keeper(alias)
+        with self._using("rewrap", alias, wrapped.version):
+            return keeper.rewrap(wrapped, context)
+
+    def rotate(self, alias: str) -> str:
+        """Make a new version of a key-encryption key, which wraps from now on, and return it.
+
+        Raises:
+            WrongStateError: this kind of key gets its versions elsewhere.
+            KeyRefusedError: the configuration has no such alias, or the provider says no.
+            ConflictError, ConfigurationError, KeyUnavailableError, StorageError: it can't be made.
+        """
+        keeper = self._keeper(alias)
+        with self._using("rotate", alias, ""):
+            return keeper.rotate()
 
     def current_version(self, alias: str) -> str:
         """Return the version that wraps new keys.
 
         Raises:
+            KeyRefusedError: the configuration has no such alias, or the provider says no.
+            KeyUnavailableError: the provider has to be asked, and can't be reached.
+        """
+        return self._keeper(alias).current_version()
+
+    def describe(self, alias: str) -> KekDescription:
+        """Say what a key-encryption key is.
+
+        Raises:
+            KeyRefusedError: the configuration has no such alias, or the provider says no.
+            KeyUnavailableError: the provider has to be asked, and can't be reached.
+        """
+        return self._keeper(alias).describe()
+
+    def forget(self, alias: str) -> None:
+        """Wipe every cached key of an alias, and don't keep what is being unwrapped now.
+
+        Raises:
             KeyRefusedError: the configuration has no such alias.
         """
-        return self._provider(alias).current_version()
+        self._keeper(alias)
+        with self._changed:
+            self._forgotten[alias] += 1
+            self._wipe([name for name, entry in self._entries.items() if entry.alias == alias])
 
     def status(self) -> list[KekStatus]:
         """Ask every provider for its health."""
-        return [self._status(alias, provider) for alias, provider in self._providers.items()]
+        return [self._status(alias, keeper) for alias, keeper in self._keepers.items()]
 
     def close(self) -> None:
         """Wipe every key and close the providers. Repeating it is fine."""
@@ -128,20 +174,20 @@ class KeyRing:
             self._wipe(list(self._entries))
             self._changed.notify()
         self._sweeper.join()
-        for provider in self._providers.values():
-            provider.close()
+        for keeper in self._keepers.values():
+            keeper.close()
 
-    def _provider(self, alias: str) -> KeyProvider:
+    def _keeper(self, alias: str) -> Keeper:
         try:
-            return self._providers[alias]
+            return self._keepers[alias]
         except KeyError:
             raise KeyRefusedError(
                 f"the configuration has no key-encryption key named {alias[:80]!a}"
             ) from None
 
-    def _keep(self, name: bytes, entry: _Entry) -> None:
+    def _keep(self, name: bytes, entry: _Entry, forgotten: int) -> None:
         with self._changed:
-            if self._closed:
+            if self._closed or self._forgotten[entry.alias] != forgotten:
                 entry.key.close()
                 return
             self._wipe([name])
@@ -151,7 +197,7 @@ class KeyRing:
     def _sweep(self) -> None:
         with self._changed:
             while not self._closed:
-                now = time.monotonic()
+                now = _now()
                 self._wipe([name for name, entry in self._entries.items() if entry.expires <= now])
                 # all lifetimes are equal, so the oldest entry expires first
                 oldest = next(iter(self._entries.values()), None)
@@ -162,16 +208,18 @@ class KeyRing:
             if entry := self._entries.pop(name, None):
                 entry.key.close()
 
-    def _status(self, alias: str, provider: KeyProvider) -> KekStatus:
+    def _caches(self, alias: str) -> int:
+        with self._changed:
+            return sum(entry.alias == alias for entry in self._entries.values())
+
+    def _status(self, alias: str, keeper: Keeper) -> KekStatus:
         problem = ""
         try:
-            provider.health()
+            keeper.health()
         except SealcarError as error:
             problem = error.message
-        with self._changed:
-            cached = sum(entry.alias == alias for entry in self._entries.values())
         return KekStatus(
-            alias, provider.kind, provider.current_version(), not problem, problem, cached
+            alias, keeper.kind, keeper.version, not problem, problem, self._caches(alias)
         )
 
     def __enter__(self) -> Self:
@@ -184,3 +232,8 @@ class KeyRing:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _now() -> float:
+    # counts on while the machine is suspended
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

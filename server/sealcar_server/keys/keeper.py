@@ -1,0 +1,119 @@
+"""One provider as the ring uses it: not asked in vain, watched while its keys are cached."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from sealcar.errors import KeyRefusedError, SealcarError, WrongStateError
+from sealcar_server.keys.circuit import Circuit
+from sealcar_server.keys.provider import RotatingProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sealcar_server.keys.provider import KekDescription, KeyProvider, WrappedKey
+    from sealcar_server.sealing.secret import SecretBuffer
+
+
+class Keeper:
+    """A provider behind a circuit of its own.
+
+    While unwrapped keys are cached, a thread asks the provider for its health at an interval, and
+    at once after a refusal. An answer that the key-encryption key may not be used ends them all.
+
+    Args:
+        provider: belongs to the keeper from now on.
+        interval: seconds between two looks.
+        cached: tells how many keys there are to lose.
+        on_refused: is called when they are lost.
+
+    Attributes:
+        kind: of the provider.
+        version: that wraps new keys, as seen last; empty if it never was.
+    """
+
+    def __init__(
+        self,
+        provider: KeyProvider,
+        interval: float,
+        cached: Callable[[], int],
+        on_refused: Callable[[], None],
+    ) -> None:
+        self.kind, self.version = provider.kind, ""
+        self._provider, self._interval = provider, interval
+        self._cached, self._on_refused = cached, on_refused
+        self._circuit = Circuit()
+        self._look = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._watch, name="key-watch", daemon=True)
+        self._thread.start()
+
+    def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
+        """Wrap a key; raises as the provider does."""
+        wrapped = self._circuit.call(lambda: self._provider.wrap(key, context))
+        self.version = wrapped.version
+        return wrapped
+
+    def unwrap(self, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
+        """Unwrap a key; raises as the provider does."""
+        try:
+            return self._circuit.call(lambda: self._provider.unwrap(wrapped, context))
+        except KeyRefusedError:
+            self._look.set()  # it may mean this one key, or all
+            raise
+
+    def rewrap(self, wrapped: WrappedKey, context: bytes) -> WrappedKey:
+        """Rewrap a key; raises as the provider does."""
+        return self._circuit.call(lambda: self._provider.rewrap(wrapped, context))
+
+    def rotate(self) -> str:
+        """Make a new version; raises as the provider does, WrongStateError if it makes none."""
+        provider = self._provider
+        if not isinstance(provider, RotatingProvider):
+            raise WrongStateError(
+                f"the daemon makes no versions of {provider.kind} keys: rotate the key at its "
+                "service, then use `sealcar keys rewrap`"
+            )
+        return self._circuit.call(provider.rotate)
+
+    def current_version(self) -> str:
+        """Return the version that wraps; raises as the provider does."""
+        self.version = self._circuit.call(self._provider.current_version)
+        return self.version
+
+    def describe(self) -> KekDescription:
+        """Describe the key; raises as the provider does."""
+        return self._circuit.call(self._provider.describe)
+
+    def health(self) -> None:
+        """Ask now, whatever was answered before.
+
+        Raises:
+            KeyRefusedError: the key-encryption key may not be used; cached keys have ended.
+            KeyUnavailableError: there is no answer.
+        """
+        try:
+            self._circuit.call(self._provider.health, now=True)
+            self.version = self._provider.current_version()
+        except KeyRefusedError:
+            self._on_refused()
+            raise
+
+    def close(self) -> None:
+        """Stop looking, and close the provider."""
+        self._closed = True
+        self._look.set()
+        self._thread.join()
+        self._provider.close()
+
+    def _watch(self) -> None:
+        while not self._closed:
+            self._look.wait(self._interval)
+            self._look.clear()
+            if self._closed or not self._cached():
+                continue
+            try:
+                self.health()
+            except SealcarError:
+                continue  # cached keys have ended, or are honoured until their lifetime does
