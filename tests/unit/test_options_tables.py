@@ -7,7 +7,7 @@ import pytest
 from sealcar.errors import PlaintextRefusedError
 from sealcar.ort.options import Refused, check_caller, findings, of_package, tables
 
-PROVIDERS = ("qnn", "openvino", "nv_tensorrt_rtx")
+PROVIDERS = ("qnn", "openvino", "nv_tensorrt_rtx", "tensorrt", "cuda")
 ROWS = [(name, row) for name in PROVIDERS for row in tables()[name].refused.values()]
 SESSION_ROWS = list(tables()["session"].refused.values())
 HARMLESS = [(name, option) for name in PROVIDERS for option in sorted(tables()[name].harmless)]
@@ -95,9 +95,14 @@ def test_an_entry_of_somebodys_custom_operators_passes() -> None:
 
 
 def test_options_of_a_provider_without_entries_are_checked_too() -> None:
-    providers = [("CUDAExecutionProvider", {"device_id": "0", "onnx_dump": "1"})]
-    (found,) = findings({}, providers)
-    assert "onnx_dump" in str(found)
+    providers = [
+        ("CUDAExecutionProvider", {"device_id": "0", "dump": "1"}),
+        ("TensorrtExecutionProvider", {"trt_engine_cache_enable": "1", "trt_fp16_enable": "1"}),
+    ]
+    assert [found.option for found in findings({}, providers)] == [
+        "CUDAExecutionProvider dump",
+        "TensorrtExecutionProvider trt_engine_cache_enable",
+    ]
 
 
 def test_provider_options_of_a_variant_for_any_provider_are_dropped() -> None:

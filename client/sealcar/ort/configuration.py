@@ -61,7 +61,7 @@ def apply(
     if of_package.dropped:
         text = "; ".join(map(str, of_package.dropped))
         warnings.warn(
-            f"options of the package aren't applied: {text}", PackageOptionWarning, stacklevel=3
+            f"options of the package aren't applied: {text}", PackageOptionWarning, stacklevel=4
         )
     for key, value in of_package.entries.items():
         if key not in callers:

@@ -68,6 +68,15 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     entries = configuration.entries_of(own)
     options.check_caller(entries, _settings(providers), allow_plaintext_files=allow_plaintext_files)
     scope = client.scope(package, component, variant, version=version, generation=generation)
+    return _load(scope, own, providers, entries)
+
+
+def _load(
+    scope: Scope,
+    own: SessionOptions,
+    providers: Sequence[Provider] | None,
+    entries: Mapping[str, str],
+) -> Session:
     name = scopes.model_of(scope)
     reader = scopes.BlobReader(scope)
     registration = None
@@ -78,8 +87,7 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     model = scope.read(name)
     found = onnxscan.scan(model)
     _check_blobs(found, scope, name)
-    files = initializers.fetch(scope, initializers.resolve(found, scope, name))
-    initializers.lend(own, files)
+    initializers.lend(own, initializers.fetch(scope, initializers.resolve(found, scope, name)))
     session = _session(model, own, providers, registration)
     if _asks_for_blobs(found) and not reader.served and entries.get(_SHARED) != "1":
         raise RuntimeSupportError(
