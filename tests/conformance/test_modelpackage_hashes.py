@@ -47,6 +47,7 @@ def plant(path: bytes, tree: object) -> None:
 @settings(
     max_examples=400,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_a_random_tree_has_the_same_hash_or_none_in_both(

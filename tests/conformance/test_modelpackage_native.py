@@ -28,6 +28,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(
     max_examples=2000,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_a_random_package_opens_here_as_it_does_there(

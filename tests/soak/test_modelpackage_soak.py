@@ -44,3 +44,16 @@ def test_200_000_random_packages_open_here_as_they_do_there(
 @pytest.mark.parametrize("seed", range(4))
 def test_200_000_random_references_lead_to_the_same_places(package: Path, seed: int) -> None:
     assert package_oracle.different_references(package, 50_000, seed) == []
+
+
+if package_oracle.AVAILABLE:
+    from support.package_machine import Machine
+
+    TestAuthoring = Machine.TestCase
+    TestAuthoring.settings = settings(
+        max_examples=5_000,
+        stateful_step_count=20,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AVAILABLE = hasattr(onnxruntime, "ModelPackage")
+# Where reading may differ. Whatever isn't in here must be the same.
+DIFFERENCES = {
+    "trailing_slash": "a variant called `none/..` has its directory with a slash at the end there",
+    "limits": "over the limits of size and depth, packages are refused here",
+}
 # the library tells its kinds of errors apart by these; `kind` gives ours the same names
 KINDS: tuple[tuple[type[modelpackage.PackageError], str], ...] = (
     (modelpackage.StateError, "RuntimeError"),
@@ -52,7 +57,12 @@ def native_info(root: Path, rules: modelpackage.Rules) -> str:
         follow_symlinks=rules.follow_symlinks,
         strict_unknown_fields=not rules.unknown_fields,
     ) as package:
-        return json.dumps(package.get_info())
+        said = package.get_info()
+    for component in said["components"]:
+        for variant in component["variants"]:
+            if variant["variant_directory"]:  # trailing_slash
+                variant["variant_directory"] = variant["variant_directory"].rstrip("/") or "/"
+    return json.dumps(said)
 
 
 def our_info(root: Path, rules: modelpackage.Rules) -> str:

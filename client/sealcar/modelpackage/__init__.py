@@ -5,6 +5,8 @@ its JSON path. It stands alone on purpose: it knows nothing of sealing, of the d
 Runtime.
 """
 
+from sealcar.modelpackage.dense import WriteMode
+from sealcar.modelpackage.editor import Editor
 from sealcar.modelpackage.errors import (
     AssetMismatchError,
     AssetMissingError,
@@ -20,7 +22,9 @@ from sealcar.modelpackage.errors import (
 )
 from sealcar.modelpackage.hashing import Progress, hash_directory
 from sealcar.modelpackage.info import info
-from sealcar.modelpackage.json_text import Json, compact
+from sealcar.modelpackage.json_text import Json, compact, document
+from sealcar.modelpackage.opening import create, edit, new
+from sealcar.modelpackage.opening import prune_package as prune
 from sealcar.modelpackage.package import Package
 from sealcar.modelpackage.reader import open_package as open  # noqa: A004  (the format's verb)
 from sealcar.modelpackage.rules import Limits, Rules
@@ -37,6 +41,7 @@ __all__ = [
     "AssetMissingError",
     "Component",
     "ConfinementError",
+    "Editor",
     "ExecutorInfo",
     "FileAccessError",
     "InvalidPathError",
@@ -54,8 +59,14 @@ __all__ = [
     "StateError",
     "Variant",
     "VersionError",
+    "WriteMode",
     "compact",
+    "create",
+    "document",
+    "edit",
     "hash_directory",
     "info",
+    "new",
     "open",
+    "prune",
 ]

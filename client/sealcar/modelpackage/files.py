@@ -88,7 +88,8 @@ def read_document(path: str, limit: int) -> bytes:
         raise SchemaError("invalid JSON: it is a directory", where=path)
     with os.fdopen(open_regular(os.path.realpath(path)), "rb") as stream:
         try:
-            return stream.read(limit + 1)
+            size = os.fstat(stream.fileno()).st_size
+            return stream.read(min(size, limit) + 1)
         except OSError as error:
             raise unreadable(path, error) from error
 

@@ -14,7 +14,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sealcar.modelpackage.errors import FileAccessError, MissingError, SchemaError
+from sealcar.modelpackage.errors import FileAccessError, MissingError
 from sealcar.modelpackage.files import unreadable
 from sealcar.modelpackage.trees import Kind, Node, open_node, walk
 
@@ -103,9 +103,7 @@ class _Hasher:
     def add(self, node: Node) -> None:
         if node.kind is Kind.FOLDER:
             return
-        if node.kind is not Kind.FILE:
-            message = f"it is a {node.kind.value}, and only files and directories can be hashed"
-            raise SchemaError(message, where=ascii(node.path))
+        node.check_plain()
         descriptor = open_node(node)
         large = os.fstat(descriptor).st_size >= _LARGE
         found = self._later(descriptor) if large else self._digest(descriptor)

@@ -86,10 +86,10 @@ class Package:
             AssetMissingError: the package has no such asset.
             MissingError: it doesn't exist, though it must.
             ConfinementError, InvalidPathError: it may not be used in this package.
-            StateError: the package is closed.
+            StateError: the package is closed, or has never been saved.
         """
         self._check_open()
-        within = self.paths.root if base is None else os.fspath(base)
+        within = str(self.root) if base is None else os.fspath(base)
         return references.resolve(
             reference, within, self.shared_assets, self.paths, must_exist=must_exist
         )

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sealcar.modelpackage import shapes
-from sealcar.modelpackage.errors import LimitError, MissingError, SchemaError
+from sealcar.modelpackage.errors import (
+    ConfinementError,
+    FileAccessError,
+    InvalidPathError,
+    LimitError,
+    MissingError,
+    SchemaError,
+)
 from sealcar.modelpackage.files import read_document
 from sealcar.modelpackage.json_text import Json, compact, parse
 from sealcar.modelpackage.paths import is_there
@@ -116,21 +123,26 @@ class Parts:
         directory = self._directory(name, body, base, where)
         return Variant(name, directory, ep, device, compatibility, infos, body)
 
-    def with_files(self, component: Component, where: str) -> Component:
+    def with_files(self, component: Component, where: str, *, lenient: bool = False) -> Component:
         """Return a component with the executor_info files of its variants read.
+
+        Args:
+            component: as `component` or `body` returned it.
+            where: its place.
+            lenient: a file that can't be read yet counts as empty.
 
         Raises:
             PackageError: one of its kinds.
         """
         place = shapes.member(where, "variants")
         variants = {
-            name: self.with_info(variant, shapes.member(place, name))
+            name: self.with_info(variant, shapes.member(place, name), lenient=lenient)
             for name, variant in component.variants.items()
         }
         return replace(component, variants=variants)
 
-    def with_info(self, variant: Variant, where: str) -> Variant:
-        """Return a variant with its executor_info files read.
+    def with_info(self, variant: Variant, where: str, *, lenient: bool = False) -> Variant:
+        """Return a variant with its executor_info files read, as `with_files` does.
 
         Raises:
             PackageError: one of its kinds.
@@ -139,7 +151,7 @@ class Parts:
             return variant
         place = shapes.member(where, EXECUTOR_INFO)
         infos = {
-            namespace: self._info(variant, info, shapes.member(place, namespace))
+            namespace: self._info(variant, info, shapes.member(place, namespace), lenient=lenient)
             for namespace, info in variant.executor_info.items()
         }
         return replace(variant, executor_info=infos)
@@ -151,12 +163,24 @@ class Parts:
         found = self._paths.locate(base, name, where)
         return Path(found) if is_there(found) else None
 
-    def _info(self, variant: Variant, info: ExecutorInfo, where: str) -> ExecutorInfo:
-        if not isinstance(info.value, str):
+    def _info(
+        self, variant: Variant, info: ExecutorInfo, where: str, *, lenient: bool
+    ) -> ExecutorInfo:
+        # one that was read already is read again: its path stands in the body
+        value = shapes.an_object(variant.body[EXECUTOR_INFO], where)[info.namespace]
+        if not isinstance(value, str):
             return info
+        try:
+            return self._info_file(variant, ExecutorInfo(info.namespace, value, ""), where)
+        except (MissingError, ConfinementError, InvalidPathError, FileAccessError):
+            if lenient:
+                return ExecutorInfo(info.namespace, value, "")
+            raise
+
+    def _info_file(self, variant: Variant, info: ExecutorInfo, where: str) -> ExecutorInfo:
         if variant.directory is None:
             raise MissingError("a file, but the variant has no directory", where=where)
-        file = self._paths.resolve(str(variant.directory), info.value, where)
+        file = self._paths.resolve(str(variant.directory), str(info.value), where)
         raw = read_document(file, self._rules.limits.document_bytes)
         return ExecutorInfo(info.namespace, self._parsed(raw, file), raw.decode(), Path(file))
 

@@ -35,18 +35,22 @@ class Confinement:
             ConfinementError, InvalidPathError: as `locate`.
         """
         joined = self._joined(base, text, where)
+        if not self.root:
+            raise MissingError("the package has no directory yet to find it in", where=where)
         if not is_there(joined):
             raise MissingError(f"{joined!a} does not exist", where=where)
         return self._confined(os.path.realpath(joined), where)
 
     def locate(self, base: str, text: str, where: str) -> str:
-        """Return the real path of something that may be missing.
+        """Return the real path of something that may be missing; "" if there is no root yet.
 
         Raises:
             ConfinementError: it leads, or is written so that it could lead, out of the package.
             InvalidPathError: it is empty.
         """
         joined = self._joined(base, text, where)
+        if not self.root:
+            return ""
         if is_there(joined):
             return self._confined(os.path.realpath(joined), where)
         return self._confined(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from sealcar.modelpackage.errors import FileAccessError, LimitError
+from sealcar.modelpackage.errors import FileAccessError, LimitError, SchemaError
 from sealcar.modelpackage.files import open_folder, unreadable
 from sealcar.modelpackage.rules import Limits
 
@@ -24,7 +24,7 @@ class Kind(Enum):
     FOLDER = "directory"
     FILE = "regular file"
     LINK = "link"
-    OTHER = "neither file, directory nor link"
+    OTHER = "special file"
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,16 @@ class Node:
     name: str
     kind: Kind
     above: int
+
+    def check_plain(self) -> None:
+        """Check for a directory or a regular file.
+
+        Raises:
+            SchemaError: it is neither.
+        """
+        if self.kind not in (Kind.FOLDER, Kind.FILE):
+            message = f"it is a {self.kind.value}, but may only be a file or directory"
+            raise SchemaError(message, where=ascii(self.path))
 
 
 def walk(root: int, limits: Limits | None = None) -> Iterator[Node]:
