@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from sealcar import details
 from sealcar._version import __version__
-from sealcar.errors import TimedOutError, UnavailableError, WrongStateError
+from sealcar.errors import SealcarError, TimedOutError, UnavailableError, WrongStateError
 from sealcar.transfer.descriptors import close_all, receive
 from sealcar.transfer.dialling import RETRY, dial
 from sealcar.transfer.rings import AttachedRing
@@ -85,8 +85,15 @@ class DataConnection:
             WrongStateError: the connection was opened by another process.
         """
         self.check_process()
-        self.send(packet)
-        return self.answer(*wanted, patience=patience)
+        try:
+            self.send(packet)
+            return self.answer(*wanted, patience=patience)
+        except SealcarError:
+            raise
+        except BaseException:
+            # interrupted: the answer that still comes would be taken for that of the next request
+            self.usable = False
+            raise
 
     def send(self, packet: pb.ClientPacket) -> None:
         """Send a packet.

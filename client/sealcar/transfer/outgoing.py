@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from typing import TYPE_CHECKING, Final
 
@@ -71,25 +72,29 @@ class Outgoing:
         """
         self._check()
         self._hand_over(last=True)
-        while True:
-            answer = self._connection.answer("free", "written", patience=_SYNC_PATIENCE)
-            if answer.WhichOneof("packet") == "written":
-                self.finished = True
-                return answer.written.payload
+        payload = self._end()
+        self.finished = True
+        return payload
 
     def cancel(self) -> None:
         """Break it off; when this returns the daemon has thrown away what it had of it.
+
+        Where the end came first it is the daemon's, and stands in the way of a commit.
 
         Raises:
             SealcarError: the connection is gone; the daemon throws it away then too.
         """
         self._check()
         self._connection.send(pb.ClientPacket(cancel=pb.Cancel()))
-        try:
-            while True:
-                self._connection.answer("free", "written", patience=_SYNC_PATIENCE)
-        except WrongStateError:
-            self.finished = True
+        with contextlib.suppress(WrongStateError):
+            self._end()
+        self.finished = True
+
+    def _end(self) -> common_pb2.PayloadInfo:
+        while True:
+            answer = self._connection.answer("free", "written", patience=_SYNC_PATIENCE)
+            if answer.WhichOneof("packet") == "written":
+                return answer.written.payload
 
     def _check(self) -> None:
         self._connection.check_process()

@@ -107,14 +107,23 @@ class Pool:
                 self._leased += 1
                 return
             self._waiting.append(turn)
-        if turn.wait(self._timeout):
-            return
+        try:
+            turn.wait(self._timeout)
+        except BaseException:
+            if not self._leave_queue(turn):
+                self._pass_turn_on()
+            raise
+        if self._leave_queue(turn):
+            raise TimedOutError(
+                f"all {self._limit} connections were busy for {self._timeout:g} seconds"
+            )
+
+    def _leave_queue(self, turn: threading.Event) -> bool:
         with self._lock:
-            if not turn.is_set():
+            waited = not turn.is_set()
+            if waited:
                 self._waiting.remove(turn)
-                raise TimedOutError(
-                    f"all {self._limit} connections were busy for {self._timeout:g} seconds"
-                )
+        return waited
 
     def _pass_turn_on(self) -> None:
         with self._lock:

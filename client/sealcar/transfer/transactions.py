@@ -180,7 +180,12 @@ class Transaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.abort()
+        try:
+            self.abort()
+        except SealcarError:
+            # what ended the block says more than that there is nobody left to tell
+            if error is None:
+                raise
 
 
 def _json(executor_info: Mapping[str, object] | None) -> str:

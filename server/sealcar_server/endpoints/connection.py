@@ -6,12 +6,10 @@ Everything here runs on the socket's thread, but for `send`, which workers call 
 from __future__ import annotations
 
 import contextlib
-import socket as sockets
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
-from google.protobuf.message import DecodeError
 
 from sealcar.errors import (
     DeniedError,
@@ -22,13 +20,13 @@ from sealcar.errors import (
     UnavailableError,
     WrongStateError,
 )
-from sealcar.transfer.descriptors import send_with_descriptor
 from sealcar.v1 import data_socket_pb2 as pb
-from sealcar_server.endpoints.data_packets import OneSender, Sender, receive
+from sealcar_server.endpoints.data_line import Line
 from sealcar_server.endpoints.data_rings import RingKeeper
 from sealcar_server.endpoints.data_turns import Phase, ViolationError, cancelled, short
 
 if TYPE_CHECKING:
+    import socket as sockets
     from collections.abc import Callable, Mapping
 
     from sealcar_server.access.peers import Peer
@@ -65,9 +63,9 @@ class Connection:
     """
 
     def __init__(self, sock: sockets.socket, peer: Peer, door: Door, keeper: Keeper) -> None:
-        self._sock = sock
+        self._line = Line(sock, peer, door.services.meter)
         self._keeper = keeper
-        self._sender = OneSender(peer.pid)
+        self.send = self._line.send
         self._peer_is_ours = True
         self.peer = peer
         self.door = door
@@ -85,13 +83,12 @@ class Connection:
         if self.phase in (Phase.CLOSING, Phase.CLOSED):
             return
         try:
-            data, sender = receive(self._sock)
-            if not data:
+            packet = self._line.receive()
+            if packet is None:
                 self.close(None)
                 return
-            self._check_sender(sender)
             self.since = time.monotonic()
-            self._dispatch(data)
+            self._dispatch(packet)
         except BlockingIOError:
             return
         except (ViolationError, InvalidRequestError, DeniedError) as error:
@@ -100,22 +97,6 @@ class Connection:
             self.close(reason)
         except OSError:
             self.close(None)
-
-    def send(self, packet: pb.DaemonPacket, descriptor: int | None = None) -> None:
-        """Send one packet without ever waiting. From any thread.
-
-        Raises:
-            UnavailableError: the client is gone, or hasn't received what was sent before.
-        """
-        data = packet.SerializeToString()
-        flags = sockets.MSG_DONTWAIT | sockets.MSG_NOSIGNAL
-        try:
-            if descriptor is None:
-                self._sock.send(data, flags)
-            else:
-                send_with_descriptor(self._sock, data, descriptor, flags)
-        except OSError as error:
-            raise UnavailableError("the client is gone, or doesn't receive") from error
 
     def answer(self, packet: pb.DaemonPacket) -> None:
         """End a request with its answer."""
@@ -155,8 +136,7 @@ class Connection:
         busy = self.phase is Phase.ASKED
         self.phase = Phase.CLOSING
         self._keeper.closing(self)
-        with contextlib.suppress(OSError):
-            self._sock.shutdown(sockets.SHUT_RDWR)
+        self._line.hang_up()
         operation = self.operation
         if operation is not None:
             operation.stop(reason or UnavailableError("the client is gone"))
@@ -169,7 +149,7 @@ class Connection:
             return
         self.phase = Phase.CLOSED
         self.rings.close()
-        self._sock.close()
+        self._line.close()
         self._keeper.closed(self)
         if self.session is not None:
             self.door.unfollow(self.session, self.close)
@@ -195,12 +175,7 @@ class Connection:
 
     def fileno(self) -> int:
         """Return the socket's descriptor."""
-        return self._sock.fileno()
-
-    def _check_sender(self, sender: Sender) -> None:
-        if not self._sender.is_same(sender):
-            self.door.services.meter.denied("peer")
-            raise ViolationError(DeniedError("only the process that connected may send here"))
+        return self._line.fileno()
 
     def _complain(self, reason: SealcarError) -> None:
         who = self.peer.principal
@@ -212,11 +187,7 @@ class Connection:
             reason=reason.message,
         )
 
-    def _dispatch(self, data: bytes) -> None:
-        try:
-            packet = pb.ClientPacket.FromString(data)
-        except DecodeError:
-            raise InvalidRequestError("not a ClientPacket") from None
+    def _dispatch(self, packet: pb.ClientPacket) -> None:
         kind = packet.WhichOneof("packet") or ""
         if self.phase is Phase.NEW:
             self._attest(packet)

@@ -43,16 +43,21 @@ class OneSender:
 
     Args:
         pid: who connected; 0 if it lives in another pid namespace.
+        pidfd: a handle on it, which stays the caller's; None if there is none.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, pidfd: int | None) -> None:
         self._pid = pid
+        self._handle = os.fstat(pidfd).st_ino if pidfd is not None else 0
         self._first: Sender | None = None
 
     def is_same(self, sender: Sender) -> bool:
         """Tell whether this is the process that connected, and that sent the first packet."""
         if self._first is None:
             if self._pid and sender.pid != self._pid:
+                return False
+            # a pid says nothing across namespaces, and can have been used again
+            if self._handle and sender.handle and sender.handle != self._handle:
                 return False
             self._first = sender
         return sender == self._first

@@ -1,0 +1,82 @@
+"""The line to one client of the data socket: whole messages, from one process, without waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import socket as sockets
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from sealcar.errors import DeniedError, InvalidRequestError, UnavailableError
+from sealcar.transfer.descriptors import send_with_descriptor
+from sealcar.v1 import data_socket_pb2 as pb
+from sealcar_server.endpoints.data_packets import OneSender, receive
+
+if TYPE_CHECKING:
+    from sealcar_server.access.peers import Peer
+    from sealcar_server.transfer.metering import Meter
+
+
+class Line:
+    """Owns the socket. On the socket's thread, but for `send`.
+
+    Args:
+        sock: accepted.
+        peer: who connected.
+        meter: told of senders that are somebody else.
+    """
+
+    def __init__(self, sock: sockets.socket, peer: Peer, meter: Meter) -> None:
+        self._sock = sock
+        self._meter = meter
+        self._sender = OneSender(peer.pid, peer.pidfd)
+
+    def receive(self) -> pb.ClientPacket | None:
+        """Return the next message; None: the client has closed.
+
+        Raises:
+            DeniedError: another process sent it, or it brought descriptors.
+            InvalidRequestError: it is over the limit, or no message.
+            BlockingIOError: none has arrived.
+            OSError: the connection is broken.
+        """
+        data, sender = receive(self._sock)
+        if not data:
+            return None
+        if not self._sender.is_same(sender):
+            self._meter.denied("peer")
+            raise DeniedError("only the process that connected may send here")
+        try:
+            return pb.ClientPacket.FromString(data)
+        except DecodeError:
+            raise InvalidRequestError("not a ClientPacket") from None
+
+    def send(self, packet: pb.DaemonPacket, descriptor: int | None = None) -> None:
+        """Send one message. From any thread.
+
+        Raises:
+            UnavailableError: the client is gone, or hasn't received what was sent before.
+        """
+        data = packet.SerializeToString()
+        flags = sockets.MSG_DONTWAIT | sockets.MSG_NOSIGNAL
+        try:
+            if descriptor is None:
+                self._sock.send(data, flags)
+            else:
+                send_with_descriptor(self._sock, data, descriptor, flags)
+        except OSError as error:
+            raise UnavailableError("the client is gone, or doesn't receive") from error
+
+    def hang_up(self) -> None:
+        """Let nothing more through; the client still receives what was sent."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(sockets.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor."""
+        return self._sock.fileno()
