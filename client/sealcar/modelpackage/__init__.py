@@ -28,6 +28,7 @@ from sealcar.modelpackage.opening import prune_package as prune
 from sealcar.modelpackage.package import Package
 from sealcar.modelpackage.reader import open_package as open  # noqa: A004  (the format's verb)
 from sealcar.modelpackage.rules import Limits, Rules
+from sealcar.modelpackage.validation import Check, Finding, Report, validate
 from sealcar.modelpackage.values import (
     Component,
     ExecutorInfo,
@@ -39,11 +40,13 @@ from sealcar.modelpackage.values import (
 __all__ = [
     "AssetMismatchError",
     "AssetMissingError",
+    "Check",
     "Component",
     "ConfinementError",
     "Editor",
     "ExecutorInfo",
     "FileAccessError",
+    "Finding",
     "InvalidPathError",
     "Json",
     "LimitError",
@@ -52,6 +55,7 @@ __all__ = [
     "Package",
     "PackageError",
     "Progress",
+    "Report",
     "Rules",
     "SchemaError",
     "SchemaVersion",
@@ -69,4 +73,5 @@ __all__ = [
     "new",
     "open",
     "prune",
+    "validate",
 ]
