@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from support.daemon import Daemon, run_command
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.processes import free_port
 
+from sealcar.errors import KeyRefusedError, KeyUnavailableError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from support.moto_server import KmsServer
     from support.openbao import Bao
     from support.softhsm import SoftToken
+
+    from sealcar.client import Client
+
+QUICK: Final = {"keys.default.check_interval": "1s", "keys.default.timeout": "1s"}
 
 
 @pytest.fixture(params=["passphrase", "pkcs11", "kms", "vault"])
@@ -70,3 +78,64 @@ def test_a_passphrase_is_not_taken_for_a_reference_and_not_shown(tmp_path: Path)
     assert done.returncode == 2
     assert 'must be "file:PATH"' in done.stderr
     assert "battery" not in done.stderr
+
+
+def test_vault_an_outage_stops_only_what_has_no_key_yet_and_ends_without_a_restart(
+    bao: Bao, tmp_path: Path
+) -> None:
+    bao.make("outage")
+    options = [f"--key-uri={bao.uri('outage')}", f"--key-secret=file:{bao.token_file}"]
+    with Daemon(tmp_path, init=options, settings=QUICK) as daemon, daemon.connect() as client:
+        publish(client, {"weights": b"seen"}, "seen")
+        publish(client, {"weights": b"unseen"}, "unseen")
+        daemon.stop()
+        daemon.start()
+        with daemon.connect() as again:
+            seen = again.scope("seen", COMPONENT, VARIANT)
+            assert seen.read("weights") == b"seen"
+            bao.seal()
+            try:
+                time.sleep(3)  # looks at the server go unanswered meanwhile
+                assert seen.read("weights") == b"seen"
+                with pytest.raises(KeyUnavailableError) as caught:
+                    again.scope("unseen", COMPONENT, VARIANT).read("weights")
+                assert caught.value.retry_after
+            finally:
+                bao.unseal()
+            assert eventually(lambda: readable(again, "unseen"))
+
+
+@pytest.mark.parametrize("how", ["revoked", "deleted"])
+def test_vault_a_key_that_was_taken_away_ends_within_the_check_interval(
+    bao: Bao, tmp_path: Path, how: str
+) -> None:
+    bao.make(how)
+    token = bao.new_token()
+    options = [f"--key-uri={bao.uri(how)}", f"--key-secret=file:{bao.token_file}"]
+    with Daemon(tmp_path, init=options, settings=QUICK) as daemon, daemon.connect() as client:
+        publish(client, {"weights": b"w"})
+        assert readable(client, PACKAGE)
+        if how == "revoked":
+            bao.revoke(token)
+        else:
+            bao.transit.update_key_configuration(how, deletion_allowed=True)
+            bao.transit.delete_key(how)
+        start = time.monotonic()
+        assert eventually(lambda: not readable(client, PACKAGE))
+        assert time.monotonic() - start < 5
+    bao.new_token()
+
+
+def readable(client: Client, package: str) -> bool:
+    try:
+        client.scope(package, COMPONENT, VARIANT).read("weights")
+    except (KeyRefusedError, KeyUnavailableError):
+        return False
+    return True
+
+
+def eventually(fact: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 30
+    while not (found := fact()) and time.monotonic() < end:
+        time.sleep(0.2)
+    return found
