@@ -18,12 +18,12 @@ from sealcar.modelpackage.errors import (
     PackageError,
     StateError,
 )
-from sealcar.modelpackage.files import folder, read_document
+from sealcar.modelpackage.files import folder
 from sealcar.modelpackage.hashing import hash_folder
 from sealcar.modelpackage.json_text import Json, document
 from sealcar.modelpackage.leftovers import Staged, Switch
 from sealcar.modelpackage.paths import is_within
-from sealcar.modelpackage.reader import COMPONENTS, MANIFEST, PORTABLE
+from sealcar.modelpackage.reader import COMPONENTS, MANIFEST, PORTABLE, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,15 +60,15 @@ def commit(change: Change) -> None:
     check(change.package)
     root = str(change.package.root)
     with writing.locked(root) as descriptor:
-        if _current(root) != change.read:
+        if _current(change.package) != change.read:
             raise StateError("the package was changed by somebody else", where=root)
         with writing.writes(root):
             _Commit(descriptor, change).run()
 
 
-def _current(root: str) -> bytes | None:
+def _current(package: Package) -> bytes | None:
     try:
-        return read_document(f"{root}/{MANIFEST}", 1 << 40)
+        return read_manifest(package.root, package.rules)
     except PackageError:
         return None
 
@@ -134,7 +134,7 @@ class _Commit:
             self._note([interim, self._manifest])
             writing.replace(self._descriptor, MANIFEST, interim)
         except BaseException:
-            if _current(self._root) != interim:
+            if _current(self._package) != interim:
                 self._unstage(switch)
                 raise
         self._tidy(switch)
@@ -142,7 +142,7 @@ class _Commit:
     def _tidy(self, switch: Switch | None) -> None:
         # the package is saved; what can't be tidied up now can be by the next commit or prune
         with suppress(OSError, PackageError):
-            removals.finish(self._descriptor, self._root)
+            removals.finish(self._descriptor, self._package)
             if switch:
                 leftovers.settle(self._descriptor, switch)
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Self
 from sealcar.modelpackage import committing, edits, pending
 from sealcar.modelpackage.dense import WriteMode, dense
 from sealcar.modelpackage.errors import SchemaError, StateError
-from sealcar.modelpackage.files import read_document
 from sealcar.modelpackage.orphans import Orphans
 from sealcar.modelpackage.pruning import prune
-from sealcar.modelpackage.reader import MANIFEST, open_package
+from sealcar.modelpackage.reader import open_package, read_manifest, read_package
 from sealcar.modelpackage.saving import save_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from sealcar.modelpackage.hashing import Progress
@@ -170,7 +170,7 @@ class Editor:
             package, self._read, self._assets.pending, frozenset(self._assets.removed)
         )
         committing.commit(change)
-        self._reread(str(package.root))
+        self._reread(package.root)
         self._orphans.saved()
 
     def save_as(
@@ -184,7 +184,7 @@ class Editor:
             PackageError: a part of it is missing, or isn't what it should be.
         """
         package = replace(self._written(mode), shared_assets=self._assets.table())
-        self._reread(str(save_as(package, destination)))
+        self._reread(save_as(package, destination))
         self._orphans = Orphans()
 
     def prune(self) -> None:
@@ -217,9 +217,10 @@ class Editor:
         self._orphans.note(self._package, package, component, variant)
         self._package = package
 
-    def _reread(self, root: str) -> None:
-        self._read = read_document(f"{root}/{MANIFEST}", self._package.rules.limits.document_bytes)
-        self._package = open_package(root, self._package.rules)
+    def _reread(self, root: Path) -> None:
+        rules = self._package.rules
+        self._read = read_manifest(root, rules)
+        self._package = read_package(root, self._read, rules)
         self._assets = pending.Assets(self._package.shared_assets)
 
     def __enter__(self) -> Self:

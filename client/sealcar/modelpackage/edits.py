@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.modelpackage import shapes
 from sealcar.modelpackage.errors import MissingError, SchemaError
-from sealcar.modelpackage.files import read_document
-from sealcar.modelpackage.json_text import Json, checked, parse
+from sealcar.modelpackage.json_text import Json, checked
 from sealcar.modelpackage.parts import COMPONENT, EXECUTOR_INFO, Parts
 from sealcar.modelpackage.paths import is_there
 from sealcar.modelpackage.reader import COMPONENTS, checked_layout
@@ -88,14 +87,14 @@ def with_component_file(package: Package, name: str, path: str) -> Package:
     """
     where = shapes.member(COMPONENTS, name)
     root = str(package.root)
+    parts = parts_of(package)
     file = Path(package.paths.locate(root, path, where))
-    if file.is_dir():
+    inner = file.is_dir()
+    if inner:
         file /= COMPONENT
     body: Json = {VARIANTS: {}}
     if is_there(file):
-        limits = package.rules.limits
-        body = parse(read_document(str(file), limits.document_bytes), str(file), limits=limits)
-    parts = parts_of(package)
+        body = parts.document(str(file), may_be_link=inner)
     component = parts.body(name, body, where, file=file, limit=package.rules.limits.variants)
     return _placed(package, parts.with_files(component, where, lenient=True), path)
 

@@ -73,12 +73,14 @@ def open_regular(path: str, within: int | None = None) -> int:
     return descriptor
 
 
-def read_document(path: str, limit: int) -> bytes:
+def read_document(path: str, limit: int, *, may_be_link: bool = False) -> bytes:
     """Read a JSON file, up to one byte more than the limit.
 
     Args:
-        path: may be a link; it is resolved here, and then opened without following any.
+        path: resolved before; no part of it is a link.
         limit: bytes that it may have.
+        may_be_link: the last part may be one, to anywhere: the format allows it for the manifest
+            and for `component.json`.
 
     Raises:
         FileAccessError: it can't be read, or isn't a regular file.
@@ -86,7 +88,8 @@ def read_document(path: str, limit: int) -> bytes:
     """
     if os.path.isdir(path):  # noqa: PTH112  (paths are text here)
         raise SchemaError("invalid JSON: it is a directory", where=path)
-    with os.fdopen(open_regular(os.path.realpath(path)), "rb") as stream:
+    real = os.path.realpath(path) if may_be_link else path
+    with os.fdopen(open_regular(real), "rb") as stream:
         try:
             size = os.fstat(stream.fileno()).st_size
             return stream.read(min(size, limit) + 1)

@@ -128,7 +128,7 @@ def recover(root: int, package: Package) -> None:
         OSError: it can't be; the package is as whole as before.
         PackageError: what was staged can't be read.
     """
-    removals.finish(root, str(package.root))
+    removals.finish(root, package)
     switch = unfinished(package)
     if switch:
         settle(root, switch)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sealcar.modelpackage import leftovers, writing
 from sealcar.modelpackage.editor import Editor
-from sealcar.modelpackage.files import read_document
 from sealcar.modelpackage.package import Package
 from sealcar.modelpackage.pruning import prune
 from sealcar.modelpackage.reader import (
     COMPONENTS,
-    MANIFEST,
     PORTABLE,
     new_version,
     open_package,
+    read_manifest,
     read_package,
 )
 from sealcar.modelpackage.rules import Rules
@@ -38,8 +36,8 @@ def edit(root: str | os.PathLike[str], rules: Rules | None = None) -> Editor:
     text = str(package.root)
     with writing.locked(text) as descriptor, writing.writes(text):
         leftovers.recover(descriptor, package)
-        raw = read_document(f"{text}/{MANIFEST}", package.rules.limits.document_bytes)
-        return Editor(read_package(Path(text), raw, package.rules), raw)
+        raw = read_manifest(package.root, package.rules)
+        return Editor(read_package(package.root, raw, package.rules), raw)
 
 
 def new(rules: Rules | None = None) -> Editor:

@@ -112,7 +112,7 @@ class Package:
             PackageError: as `resolve`.
         """
         path = self.resolve(reference, base=base, must_exist=True)
-        return os.fdopen(open_regular(os.path.realpath(path)), "rb")
+        return os.fdopen(open_regular(path), "rb")
 
     def close(self) -> None:
         """End what looks at the disk; a second time does nothing."""

@@ -55,15 +55,16 @@ class Parts:
             PackageError: one of its kinds.
         """
         if isinstance(value, str):
-            file = self.component_file(value, where)
+            file, inner = self.component_file(value, where)
             where = f"{where} ({file})"
-            return self.body(name, self._document(str(file)), where, file=file, limit=limit)
+            body = self.document(str(file), may_be_link=inner)
+            return self.body(name, body, where, file=file, limit=limit)
         if isinstance(value, dict):
             return self.body(name, value, where, file=None, limit=limit)
         raise SchemaError("must be a path or an object", where=where)
 
-    def component_file(self, text: str, where: str) -> Path:
-        """Return the file that a component's path means.
+    def component_file(self, text: str, where: str) -> tuple[Path, bool]:
+        """Return the file that a component's path means, and if it is in a directory named so.
 
         Raises:
             MissingError: it isn't there.
@@ -71,11 +72,11 @@ class Parts:
         """
         path = Path(self._paths.resolve(self._paths.root, text, where))
         if not path.is_dir():
-            return path
+            return path, False
         inner = path / COMPONENT
         if not inner.exists():
             raise MissingError(f"{str(path)!a} has no {COMPONENT}", where=where)
-        return inner
+        return inner, True
 
     def body(
         self, name: str, value: Json, where: str, *, file: Path | None, limit: int
@@ -184,8 +185,15 @@ class Parts:
         raw = read_document(file, self._rules.limits.document_bytes)
         return ExecutorInfo(info.namespace, self._parsed(raw, file), raw.decode(), Path(file))
 
-    def _document(self, file: str) -> Json:
-        return self._parsed(read_document(file, self._rules.limits.document_bytes), file)
+    def document(self, file: str, *, may_be_link: bool) -> Json:
+        """Read a JSON file of the package.
+
+        Raises:
+            FileAccessError: it can't be read.
+            SchemaError: it is no JSON.
+        """
+        limit = self._rules.limits.document_bytes
+        return self._parsed(read_document(file, limit, may_be_link=may_be_link), file)
 
     def _parsed(self, raw: bytes, where: str) -> Json:
         unique = self._rules.unique_keys

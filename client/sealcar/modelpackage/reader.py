@@ -45,10 +45,20 @@ def open_package(root: str | os.PathLike[str], rules: Rules | None = None) -> Pa
         if not path.is_dir():
             raise FileAccessError(f"{str(path)!a} is not a directory")
         real = path.resolve()
-        raw = read_document(f"{real}/{MANIFEST}", rules.limits.document_bytes)
-        return read_package(real, raw, rules)
+        return read_package(real, read_manifest(real, rules), rules)
     except (OSError, ValueError) as error:
         raise FileAccessError(f"can't be read: {error}", where=ascii(str(path))) from error
+
+
+def read_manifest(root: Path, rules: Rules) -> bytes:
+    """Return the text of a package's manifest, which may be a link.
+
+    Raises:
+        FileAccessError: it can't be read.
+        SchemaError: it is a directory.
+    """
+    limit = rules.limits.document_bytes
+    return read_document(f"{root}/{MANIFEST}", limit, may_be_link=True)
 
 
 def read_package(root: Path, raw: bytes, rules: Rules) -> Package:

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sealcar.modelpackage import writing
@@ -18,10 +17,12 @@ from sealcar.modelpackage.assets import DIRECTORY, FOLDER
 from sealcar.modelpackage.errors import PackageError
 from sealcar.modelpackage.files import folder, read_document
 from sealcar.modelpackage.json_text import parse
-from sealcar.modelpackage.reader import MANIFEST
+from sealcar.modelpackage.reader import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from sealcar.modelpackage.package import Package
 
 _NOTE: Final = "removals"
 _LONGEST: Final = 16 << 20
@@ -42,7 +43,7 @@ def note(root: int, names: Iterable[str], manifests: Iterable[bytes]) -> None:
         writing.replace(above, name, json.dumps(text).encode())
 
 
-def finish(root: int, path: str) -> None:
+def finish(root: int, package: Package) -> None:
     """Delete the assets of notes that fit the manifest in place, then all notes.
 
     Raises:
@@ -51,14 +52,14 @@ def finish(root: int, path: str) -> None:
     with suppress(FileNotFoundError), folder(DIRECTORY, root) as above:
         notes = [
             item.name
-            for item in Path(path, DIRECTORY).iterdir()
+            for item in package.root.joinpath(DIRECTORY).iterdir()
             if item.name.startswith(_NOTE + writing.STAGED)
         ]
         if not notes:
             return
-        digest = hashlib.sha256(read_document(f"{path}/{MANIFEST}", _LONGEST)).hexdigest()
+        digest = hashlib.sha256(read_manifest(package.root, package.rules)).hexdigest()
         for name in notes:
-            for asset in _noted(f"{path}/{DIRECTORY}/{name}", digest):
+            for asset in _noted(f"{package.root}/{DIRECTORY}/{name}", digest):
                 remove(above, asset)
             writing.remove_tree(above, name)
 
