@@ -7,8 +7,8 @@ from typing import Final
 
 from sealcar import names
 from sealcar.errors import AlreadyExistsError, InvalidNameError, InvalidRequestError
+from sealcar_server.sealing.record import KINDS
 
-KINDS: Final = frozenset({"model", "initializers", "blob", "other"})
 MAX_PAYLOADS: Final = 10_000
 
 
