@@ -17,6 +17,7 @@ import structlog
 
 from sealcar.errors import SealcarError
 from sealcar_server import hardening, metrics, trust
+from sealcar_server.access.live_policy import LivePolicy
 from sealcar_server.access.sessions import Sessions
 from sealcar_server.endpoints import data_door, listening
 from sealcar_server.endpoints.data_packets import name_senders
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.settings import Settings
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_STOP: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (*_STOP, signal.SIGHUP)
 _HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
 _GRACE: Final = 1.0  # seconds for short calls, at the end
 _DRAIN_STEP: Final = 0.05
@@ -47,7 +49,7 @@ _log: Final = structlog.get_logger("sealcar")
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT, then let what is under way finish.
+    """Serve until SIGTERM or SIGINT, then let what is under way finish; SIGHUP reloads the policy.
 
     Raises:
         SealcarError: it can't start.
@@ -57,10 +59,20 @@ def run(settings: Settings) -> None:
     with contextlib.ExitStack() as stack:
         daemon = _Daemon(settings, stack)
         daemon.start()
-        while signal.sigtimedwait(_SIGNALS, _HOUSEKEEPING) is None:
-            daemon.keep_house()
+        _serve_until_told(daemon)
         daemon.drain()
     _log.info("stopped")
+
+
+def _serve_until_told(daemon: _Daemon) -> None:
+    while True:
+        received = signal.sigtimedwait(_SIGNALS, _HOUSEKEEPING)
+        if received is None:
+            daemon.keep_house()
+        elif received.si_signo == signal.SIGHUP:
+            daemon.policy.reload()
+        else:
+            return
 
 
 class _Daemon:
@@ -72,7 +84,11 @@ class _Daemon:
         hardening.allow_many_files()
         trust.refuse_what_others_can_write(settings)
         self._meter = metrics.Metrics()
-        policy = trust.policy_of(settings, self._meter.denied)
+        self.policy = LivePolicy(
+            settings.policy.file,
+            lambda: trust.policy_of(settings, self._meter.denied),
+            self._meter.policy,
+        )
         self._claim_folders()
         keyring = trust.keyring_of(settings)
         stack.callback(keyring.close)
@@ -80,7 +96,7 @@ class _Daemon:
         self.service = Service.over(
             store,
             keyring,
-            policy,
+            self.policy,
             state=self._state,
             limits=Limits(transaction_ttl=settings.transfer.transaction_ttl),
             meter=self._meter,
@@ -106,14 +122,22 @@ class _Daemon:
         self._start_data(engine)
         # last: whoever is answered there knows that all sockets are there
         self._start_metrics()
+        self.policy.follow(self._data.policy_changed)
+        self.policy.follow(self._revoke)
         self._announce()
 
     def keep_house(self) -> None:
-        """Abort transactions that nobody uses any more."""
+        """Notice another policy, and abort transactions that nobody uses any more."""
+        self.policy.look()
         try:
             self.service.payloads.expire()
         except SealcarError as error:
             _log.warning("an idle transaction can't be aborted", error=str(error))
+
+    def _revoke(self) -> None:
+        revoked = self.service.payloads.revoke()
+        if revoked:
+            _log.info("transactions aborted: their grants were taken away", count=revoked)
 
     def drain(self) -> None:
         """Take no new transfers; give those under way the time that the settings allow."""
@@ -125,7 +149,7 @@ class _Daemon:
         deadline = time.monotonic() + timeout
         while self._busy() and time.monotonic() < deadline:
             # a second signal means: at once
-            if signal.sigtimedwait(_SIGNALS, _DRAIN_STEP) is not None:
+            if signal.sigtimedwait(_STOP, _DRAIN_STEP) is not None:
                 break
 
     def _busy(self) -> bool:

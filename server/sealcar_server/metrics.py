@@ -89,6 +89,16 @@ class Metrics:
             "1 while the daemon finishes and takes no new work.",
             registry=registry,
         )
+        self._policy_generation = Gauge(
+            "sealcar_policy_generation",
+            "How many times the policy has been read well since the start.",
+            registry=registry,
+        )
+        self._policy_broken = Gauge(
+            "sealcar_policy_broken",
+            "1 while the policy's file can't be used and the one read before is in force.",
+            registry=registry,
+        )
         self._build = Info("sealcar_build", "The daemon's release.", registry=registry)
 
     def started(self, release: str, isolation: str, memory_limit: int) -> None:
@@ -133,6 +143,11 @@ class Metrics:
         """Count a gRPC call that ended."""
         self._calls.labels(method, code).inc()
         self._call_seconds.labels(method).observe(seconds)
+
+    def policy(self, generation: int, broken: bool) -> None:  # noqa: FBT001  (a hook's argument)
+        """Record which policy is in force, and whether the file could be one."""
+        self._policy_generation.set(generation)
+        self._policy_broken.set(broken)
 
     def draining(self) -> None:
         """Record that the daemon takes no new work."""

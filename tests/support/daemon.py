@@ -113,7 +113,7 @@ class Daemon:
         rights: Iterable[str] = _RIGHTS,
         components: Iterable[str] | None = None,
     ) -> None:
-        """Add a grant; the daemon reads the policy when it starts."""
+        """Add a grant; a daemon that runs notices it soon, and at once when told by `reload`."""
         lines = ["", "[[grant]]", f"uid = {uid}", f"packages = {json.dumps(list(packages))}"]
         lines.append(f"rights = {json.dumps(list(rights))}")
         if components is not None:

@@ -21,6 +21,7 @@ from sealcar_server.transfer.writing import PieceOrder, RingWrite
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sealcar_server.access.permit import Permit
     from sealcar_server.endpoints.connection import Connection
     from sealcar_server.service.payloads import PayloadSource
     from sealcar_server.service.values import PayloadValue
@@ -34,8 +35,9 @@ class Operation(abc.ABC):
 
     client_writes: bool
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, permit: Permit) -> None:
         self._connection = connection
+        self._permit = permit
         self._flow: Flow | None = None
         self._stopped = False
         self._begun = time.monotonic()
@@ -63,6 +65,13 @@ class Operation(abc.ABC):
         """Use a slot of the read ring that the client gave back."""
         if self._flow is not None and not self.client_writes:
             self._connection.door.services.engine.put(self._flow, Token(slot))
+
+    def check(self) -> None:
+        """End it if the client lost the right to it."""
+        try:
+            self._permit.check()
+        except SealcarError as error:
+            self.stop(error)
 
     def stop(self, reason: SealcarError) -> None:
         """End it early; what is under way on other threads comes to its end first."""
@@ -96,7 +105,7 @@ class ReadOperation(Operation):
     client_writes = False
 
     def __init__(self, connection: Connection, opened: PayloadSource) -> None:
-        super().__init__(connection)
+        super().__init__(connection, opened.permit)
         self._opened = opened
         self._source = SealedSource(opened.reader)
 
@@ -139,9 +148,13 @@ class WriteOperation(Operation):
     client_writes = True
 
     def __init__(
-        self, connection: Connection, sink: PayloadSink, place: Mapping[str, str | int]
+        self,
+        connection: Connection,
+        permit: Permit,
+        sink: PayloadSink,
+        place: Mapping[str, str | int],
     ) -> None:
-        super().__init__(connection)
+        super().__init__(connection, permit)
         self._sink = sink
         self._place = place
         self._order = PieceOrder(sink.size)

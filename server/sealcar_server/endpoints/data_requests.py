@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from sealcar.errors import InvalidRequestError, SealcarError
 from sealcar.v1 import data_socket_pb2 as pb
@@ -16,11 +16,13 @@ from sealcar_server.transfer.reading import SMALL, SealedSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sealcar_server.access.permit import Permit
     from sealcar_server.endpoints.connection import Connection
     from sealcar_server.service.payloads import PayloadSource
     from sealcar_server.service.writing import PayloadSink
 
 _PAGE: Final = 60_000
+_Writing: TypeAlias = "tuple[Permit, PayloadSink, Mapping[str, str | int]]"
 _Result = TypeVar("_Result")
 
 
@@ -89,6 +91,12 @@ class Requests:
         self._prepare(work, then, lambda opened: opened.close())
 
     def _opened(self, opened: PayloadSource) -> None:
+        try:
+            # the policy may have changed while it was being opened
+            opened.permit.check()
+        except SealcarError:
+            opened.close()
+            raise
         if opened.size > SMALL:
             self._connection.rings.get(ReadOperation(self._connection, opened))
             return
@@ -117,16 +125,20 @@ class Requests:
         kind = messages.kind_name(request.kind)
         size = request.size if request.HasField("size") else None
 
-        def work() -> tuple[PayloadSink, Mapping[str, str | int]]:
+        def work() -> _Writing:
             transaction = self._payloads.transaction(self._principal, request.transaction)
+            permit = self._payloads.writing(self._principal, transaction.scope)
             place = {**place_of(transaction.scope), "payload": request.name}
-            return transaction.create(request.name, kind, size), place
+            return permit, transaction.create(request.name, kind, size), place
 
-        def then(made: tuple[PayloadSink, Mapping[str, str | int]]) -> None:
-            self._connection.rings.get(WriteOperation(self._connection, *made))
+        def then(made: _Writing) -> None:
+            operation = WriteOperation(self._connection, *made)
+            self._connection.rings.get(operation)
+            # the policy may have changed while it was being begun
+            operation.check()
 
-        def discard(made: tuple[PayloadSink, Mapping[str, str | int]]) -> None:
-            self._door.chore(made[0].abort, lambda _, __: None)
+        def discard(made: _Writing) -> None:
+            self._door.chore(made[1].abort, lambda _, __: None)
 
         self._prepare(work, then, discard)
 

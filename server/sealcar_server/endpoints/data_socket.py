@@ -88,6 +88,10 @@ class DataSocket:
             time.sleep(_PAUSE)
         return True
 
+    def policy_changed(self) -> None:
+        """End the transfers of those who lost their right to them. From any thread."""
+        self._door.post(self._check_rights)
+
     def close(self) -> None:
         """Stop serving and close everything, listeners too."""
         if self._stopping:
@@ -186,6 +190,11 @@ class DataSocket:
             connection.check_patience(now)
         if self._services.budget.contended:
             self._reclaim(now)
+
+    def _check_rights(self) -> None:
+        for connection in list(self._connections):
+            if connection.operation is not None:
+                connection.operation.check()
 
     def _reclaim(self, now: float) -> None:
         """Close connections that hold a ring without using it while others wait for memory."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import grpc
 
+    from sealcar_server.access.permit import Permit
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.importing import ImportSession
     from sealcar_server.service.packages import Packages
@@ -73,8 +74,10 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         begin = first.begin
         package = begin.package
         plan = ImportPlan(package.name, package.version, begin.manifest_json, begin.kek_alias)
-        with self._packages.import_(self._caller(context.peer()), plan) as session:
-            yield from _imported(session, request_iterator)
+        caller = self._caller(context.peer())
+        permit = self._packages.importing(caller, package.name)
+        with self._packages.import_(caller, plan) as session:
+            yield from _imported(session, _permitted(request_iterator, permit))
 
     def Verify(  # noqa: N802  (wire name)
         self, request: pb.VerifyRequest, context: grpc.ServicerContext
@@ -95,6 +98,12 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
             generation=found.generation, payloads=found.payloads, size=found.size
         )
         yield pb.VerifyResponse(verified=verified)
+
+
+def _permitted(requests: Iterator[pb.ImportRequest], permit: Permit) -> Iterator[pb.ImportRequest]:
+    for request in requests:
+        permit.check()
+        yield request
 
 
 def _imported(

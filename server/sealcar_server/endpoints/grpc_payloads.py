@@ -91,6 +91,7 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
         ):
             start, end = _range(request, source.size)
             for piece in _pieces(source, start, end, scratch):
+                source.permit.check()
                 self._meter.moved("read", "grpc", len(piece))
                 yield pb.ReadResponse(data=piece)
 
@@ -114,7 +115,9 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
         begin = first.begin
         kind = messages.kind_name(begin.kind)
         size = begin.size if begin.HasField("size") else None
-        transaction = self._payloads.transaction(self._caller(context.peer()), begin.transaction)
+        caller = self._caller(context.peer())
+        transaction = self._payloads.transaction(caller, begin.transaction)
+        permit = self._payloads.writing(caller, transaction.scope)
         with (
             transaction.create(begin.name, kind, size) as sink,
             self._scratches.one() as scratch,
@@ -122,6 +125,7 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
         ):
             sealer = OrderedSealer(sink.writer, scratch)
             for data in _data(request_iterator):
+                permit.check()
                 self._meter.moved("write", "grpc", len(data))
                 sealer.feed(data)
                 if size is not None and sealer.size > size:

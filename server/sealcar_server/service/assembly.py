@@ -20,7 +20,7 @@ from sealcar_server.service.store_key import StoreKey
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sealcar_server.access.policy import Policy
+    from sealcar_server.access.policy import Rules
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.store.local import LocalStore
 
@@ -57,7 +57,7 @@ class Service:
         cls,
         store: LocalStore,
         keyring: KeyRing,
-        policy: Policy,
+        policy: Rules,
         *,
         state: Path,
         limits: Limits | None = None,

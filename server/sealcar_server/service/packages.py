@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError, StorageError
+from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.sealing import record
 from sealcar_server.sealing.strictjson import strict_json
@@ -20,7 +21,7 @@ from sealcar_server.service.verifying import verify
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sealcar_server.access.policy import Policy
+    from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.values import SealRecord
@@ -47,7 +48,7 @@ class Packages:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Rules,
         store: LocalStore,
         keyring: KeyRing,
         *,
@@ -149,13 +150,23 @@ class Packages:
 
         Raises:
             NotFoundError: there is none, or none that the caller may know of.
-            DeniedError: the caller may not verify it.
+            DeniedError: the caller may not verify it, or not any more.
             DamagedError: of the first payload that isn't what it should be.
             KeyRefusedError, KeyUnavailableError, StorageError: it can't be checked.
         """
+        permit = Permit(self._policy, principal, Right.VERIFY, name)
         opened = self._opened(principal, Right.VERIFY, (name, version, generation))
+
+        def permitted(done: int, total: int, payload: str) -> None:
+            permit.check()
+            progress(done, total, payload)
+
         with timed(self._meter, "verify"):
-            return verify(self._opener, opened, progress)
+            return verify(self._opener, opened, permitted)
+
+    def importing(self, principal: Principal, name: str) -> Permit:
+        """Return what tells, while a package comes in, whether the caller may still import it."""
+        return Permit(self._policy, principal, Right.IMPORT, name)
 
     def _opened(
         self, principal: Principal, right: Right, place: tuple[str, str, int]

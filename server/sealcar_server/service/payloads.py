@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sealcar import names
 from sealcar.errors import InvalidRequestError, NotFoundError, WrongStateError
+from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.service import naming
 from sealcar_server.service.failing import during, place_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from sealcar_server.access.policy import Policy
+    from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
     from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.scratch import Scratch
@@ -39,11 +40,13 @@ class PayloadSource:
         scope: resolved.
         payload: what is read.
         reader: its last segment has been checked.
+        permit: to be checked while it is read.
     """
 
     scope: ScopeKey
     payload: PayloadValue
     reader: SealedReader
+    permit: Permit
 
     @property
     def size(self) -> int:
@@ -79,7 +82,7 @@ class Payloads:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Rules,
         opener: Opener,
         store: LocalStore,
         *,
@@ -116,6 +119,7 @@ class Payloads:
             DeniedError: the caller may not read it.
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
+        permit = self._permit(principal, Right.READ, scope)
         with during("open", payload=name, **place_of(scope)):
             names.payload(name)
             opened, variant = self._variant(principal, scope)
@@ -123,7 +127,7 @@ class Payloads:
         with during("open", payload=name, **place_of(resolved)):
             payload = opened.payload(scope.component, scope.variant, name)
             reader = open_reader(self._opener, opened, variant, payload, scratch)
-        return PayloadSource(resolved, payload_value(payload), reader)
+        return PayloadSource(resolved, payload_value(payload), reader, permit)
 
     def remembers(self, scope: ScopeKey) -> bool:
         """Tell whether this very generation is open already, so that a read needs no manifest."""
@@ -191,6 +195,20 @@ class Payloads:
         finally:
             self._registry.settle(transaction)
 
+    def writing(self, principal: Principal, scope: ScopeKey) -> Permit:
+        """Return what tells, while a payload comes in, whether the caller may still write it."""
+        return self._permit(principal, Right.WRITE, scope)
+
+    def revoke(self) -> int:
+        """Abort the transactions of those who may not write any more; return how many."""
+        return self._registry.revoke(
+            lambda one: (
+                not self._policy.allows(
+                    one.principal, Right.WRITE, one.scope.package, one.scope.component
+                )
+            )
+        )
+
     def expire(self) -> int:
         """Abort transactions that nobody uses any more; return how many."""
         return self._registry.expire()
@@ -214,6 +232,9 @@ class Payloads:
             transaction.abort()
             raise
         return transaction
+
+    def _permit(self, principal: Principal, right: Right, scope: ScopeKey) -> Permit:
+        return Permit(self._policy, principal, right, scope.package, scope.component)
 
     def _variant(
         self, principal: Principal, scope: ScopeKey

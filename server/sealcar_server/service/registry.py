@@ -101,6 +101,14 @@ class Registry:
         self._abort(gone)
         return len(gone)
 
+    def revoke(self, refused: Callable[[Transaction], bool]) -> int:
+        """Abort every open transaction that this says yes to; return how many."""
+        with self._lock:
+            remaining = list(self._open.values())
+        gone = [transaction for transaction in remaining if refused(transaction)]
+        self._abort(gone)
+        return len(gone)
+
     def close(self) -> None:
         """Abort everything that is open."""
         with self._lock:

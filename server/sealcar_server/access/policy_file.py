@@ -1,0 +1,125 @@
+"""The policy's file: TOML, a list of grants, written by nobody but the daemon's user and root.
+
+    [[grant]]
+    uid = 1000                      # and, or instead: gid = 1000
+    listener = "tenant-a"           # optional; any listener if left out
+    packages = ["ocr", "det-*"]     # * and ? match as in a shell
+    components = ["det"]            # optional; all if left out
+    rights = ["read"]               # list, read, write, import, verify
+
+"read" implies "list".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from typing import TYPE_CHECKING, Final
+
+from sealcar.errors import ConfigurationError
+from sealcar.names import shown
+from sealcar_server.access.grants import Grant, Right, overflow_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MAX_ID: Final = 2**32 - 2  # the last value means "unchanged" to the kernel, and is no user's
+_MAX_FILE: Final = 1 << 20
+_PATTERN: Final = re.compile(r"[^/\x00-\x1f]{1,200}")
+_KEYS: Final = frozenset({"uid", "gid", "listener", "packages", "components", "rights"})
+
+
+def read(path: Path) -> tuple[Grant, ...]:
+    """Return the grants of a policy file that only the daemon's user and root can write.
+
+    Raises:
+        ConfigurationError: it can't be read, others can write it, or a grant is wrong.
+    """
+    try:
+        document = tomllib.loads(_read_protected(path))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"{path}: not a TOML file: {error}") from error
+    unknown = set(document) - {"grant"}
+    if unknown:
+        raise ConfigurationError(
+            f"{path}: unknown key {shown(min(unknown))}; a policy is a list of [[grant]]"
+        )
+    rules = document.get("grant", [])
+    if not isinstance(rules, list):
+        raise ConfigurationError(f"{path}: write [[grant]], with two brackets")
+    return tuple(_grant(rule, f"{path}: grant {at}") for at, rule in enumerate(rules, 1))
+
+
+def _read_protected(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            raw = file.read(_MAX_FILE + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: can't read the policy: {error.strerror}") from error
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigurationError(
+            f"{path}: others than the daemon's user and root can write the policy; "
+            "chown it to one of them and chmod go-w"
+        )
+    if len(raw) > _MAX_FILE:
+        raise ConfigurationError(f"{path}: the policy is over {_MAX_FILE} bytes")
+    return raw.decode()
+
+
+def _grant(rule: object, place: str) -> Grant:
+    if not isinstance(rule, dict):
+        raise ConfigurationError(f"{place}: must be a table")
+    unknown = set(rule) - _KEYS
+    if unknown:
+        raise ConfigurationError(
+            f"{place}: unknown key {shown(min(unknown))}; allowed: {', '.join(sorted(_KEYS))}"
+        )
+    uid, gid = (_id(rule.get(key), key, place) for key in ("uid", "gid"))
+    if uid is None and gid is None:
+        raise ConfigurationError(f"{place}: names nobody; give uid, gid or both")
+    listener = rule.get("listener")
+    if listener is not None and not isinstance(listener, str):
+        raise ConfigurationError(f"{place}: listener must be the name of a listener")
+    packages = _patterns(rule.get("packages"), f"{place}: packages")
+    components = rule.get("components")
+    if components is not None:
+        components = _patterns(components, f"{place}: components")
+    rights = _rights(rule.get("rights"), f"{place}: rights")
+    return Grant(uid, gid, listener, packages, components, rights)
+
+
+def _id(value: object, key: str, place: str) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_ID:
+        raise ConfigurationError(f"{place}: {key} must be a number from 0 to {_MAX_ID}")
+    if value == overflow_id(key):
+        raise ConfigurationError(
+            f"{place}: {key} {value} stands for everyone whom the kernel can't name here, so it "
+            "never matches; give the program an id of its own"
+        )
+    return value
+
+
+def _patterns(value: object, place: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise ConfigurationError(f'{place} must be a list of names, such as ["ocr", "det-*"]')
+    for pattern in value:
+        if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
+            raise ConfigurationError(f"{place}: {shown(pattern)} is no name")
+    return tuple(value)
+
+
+def _rights(value: object, place: str) -> frozenset[Right]:
+    allowed = ", ".join(right.value for right in Right)
+    if not isinstance(value, list) or not value:
+        raise ConfigurationError(f"{place} must be a list of: {allowed}")
+    try:
+        return frozenset(Right(name) for name in value)
+    except ValueError:
+        wrong = next(name for name in value if name not in list(Right))
+        message = f"{place}: {shown(wrong)} is no right; allowed: {allowed}"
+        raise ConfigurationError(message) from None
