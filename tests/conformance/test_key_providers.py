@@ -161,6 +161,19 @@ def test_a_rotated_key_wraps_anew_opens_the_old_and_rewraps_for_the_same_package
         assert provider.describe().versions == (old.version, new.version)
 
 
+def test_a_version_that_an_operator_made_is_seen_by_whoever_asks_for_the_current_one(
+    custody: Custody, provider: KeyProvider
+) -> None:
+    old = wrapped(provider)
+    custody.rotate()
+    if custody.kind == "file":
+        provider.health()  # a file is read again at a look, not at each question
+    current = provider.current_version()
+    assert (current != old.version) == custody.counts
+    assert wrapped(provider).version == current
+    assert provider.rewrap(old, CONTEXT).version == current
+
+
 def test_a_description_tells_where_the_key_is_and_nothing_secret(
     custody: Custody, provider: KeyProvider
 ) -> None:

@@ -75,7 +75,8 @@ class Keeper:
                 f"the daemon makes no versions of {provider.kind} keys: rotate the key at its "
                 "service, then use `sealcar keys rewrap`"
             )
-        return self._circuit.call(provider.rotate)
+        self.version = self._circuit.call(provider.rotate)
+        return self.version
 
     def current_version(self) -> str:
         """Return the version that wraps; raises as the provider does."""

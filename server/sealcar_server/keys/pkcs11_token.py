@@ -91,8 +91,17 @@ class TokenProvider:
         return self._ask(lambda: self._sealed(self._opened(wrapped, context), context))
 
     def current_version(self) -> str:
-        """Return the greatest version, or the one that the URI names."""
-        return self._ask(self._newest)
+        """Look up the greatest version, or the one that the URI names.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: the token does, or doesn't answer.
+        """
+
+        def newest() -> str:
+            self._look_up()
+            return self._newest()
+
+        return self._ask(newest)
 
     def describe(self) -> KekDescription:
         """Say which token, which key, which versions."""

@@ -100,8 +100,12 @@ class TransitProvider:
         )
 
     def current_version(self) -> str:
-        """Return the newest version that was seen last."""
-        return self.describe().version
+        """Ask the server for the newest version.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: the server does, or doesn't answer.
+        """
+        return self._bounded(self._look_up).version
 
     def describe(self) -> KekDescription:
         """Say which key it is, and what was seen of it last."""
