@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +14,7 @@ from sealcar import native
 from sealcar.errors import PlaintextRefusedError, SealcarError
 from sealcar.ort import compile as compile_variant
 from sealcar.ort import configuration, load, set_read_callback
+from sealcar.ort.abi import error_classes
 from sealcar.ort.options import Refused, tables
 
 if TYPE_CHECKING:
@@ -169,22 +172,66 @@ def test_a_caller_who_allows_plaintext_files_gets_them_and_the_search_finds_the_
     written.unlink()
 
 
-@pytest.mark.parametrize("option", ["dump_json_qnn_graph", "dump_qnn_ep_input_graph"])
-def test_the_rows_say_the_truth_about_what_writes_files(option: str, sealed: Sealed) -> None:
-    ep = eps.require("qnn")
+@pytest.mark.parametrize(
+    ("name", "settings", "weights"),
+    [
+        ("qnn", {"dump_json_qnn_graph": "1"}, False),
+        ("qnn", {"dump_qnn_ep_input_graph": "1"}, False),
+        ("qnn", {"dump_qnn_ir_dlc": "1", "dump_qnn_ir_dlc_dir": "dlc"}, False),
+        ("qnn", {"enable_framework_op_trace": "1"}, False),
+        ("qnn", {"profiling_level": "detailed", "profiling_file_path": "profile.csv"}, False),
+        ("qnn", {"backend_type": "saver"}, False),
+        ("openvino", {"dump_subgraphs": "0"}, True),
+        ("openvino", {"load_config": '{"CPU": {"CACHE_DIR": "cache"}}'}, True),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_a_row_tells_the_truth(
+    name: str, settings: dict[str, str], *, weights: bool, sealed: Sealed
+) -> None:
+    ep = eps.require(name)
     options = eps.quiet_options()
-    options.add_provider_for_devices([ep.device], {**ep.settings, option: "1"})
-    load(
-        sealed.client,
-        "p",
-        variant="onnx",
-        session_options=options,
-        allow_plaintext_files=True,
-    )
-    written = list(sealed.work.iterdir())
+    options.add_provider_for_devices([ep.device], {**ep.settings, **settings})
+    with contextlib.suppress(*error_classes()):
+        session = load(
+            sealed.client,
+            "p",
+            variant="onnx",
+            session_options=options,
+            allow_plaintext_files=True,
+        )
+        session.run(None, models.sample_input(128))
+    written = disk.files_below(sealed.work)
     assert written
-    for file in written:
-        file.unlink()
+    if weights:
+        assert disk.runs(written, sealed.plaintexts)
+    for entry in sealed.work.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        (name, row.option, value)
+        for name in (*eps.NAMES, "session")
+        for row in tables()[name].refused.values()
+        for value in sorted(row.off)
+    ],
+)
+def test_a_value_that_switches_an_option_off_is_taken_and_writes_nothing(
+    name: str, option: str, value: str, sealed: Sealed
+) -> None:
+    ep = eps.require("qnn" if name == "session" else name)
+    options = eps.quiet_options()
+    own = {} if name == "session" else {option: value}
+    options.add_provider_for_devices([ep.device], {**ep.settings, **own})
+    if name == "session":
+        options.add_session_config_entry(option, value)
+    # not every backend is on this machine
+    with contextlib.suppress(*error_classes()):
+        session = load(sealed.client, "p", variant="onnx", session_options=options)
+        session.run(None, models.sample_input(128))
+    assert list(sealed.work.iterdir()) == []
 
 
 def test_of_all_that_was_refused_nothing_reached_a_disk(sealed: Sealed) -> None:
