@@ -79,9 +79,9 @@ def test_a_mounted_secret_of_root_is_read_by_its_group_and_nothing_wider_is(
         check=True,
     )
     found = json.loads(done.stdout)
-    for file, finding in files.items():
-        assert finding in found[file], file
-        assert found[file] == "1234" or "1234" not in found[file]
+    for path, finding in files.items():
+        assert finding in found[path], path
+        assert found[path] == "1234" or "1234" not in found[path]
 
 
 def test_a_secret_is_what_the_file_holds_but_for_line_feeds_at_its_end(tmp_path: Path) -> None:
