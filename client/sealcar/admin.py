@@ -1,37 +1,18 @@
-"""Client of the admin socket, for operators: how the daemon's keys are. Never a key."""
+"""Client of the admin socket, for operators: the daemon's keys, and what is done with them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from sealcar import rpc
+from sealcar import details, errors, rpc
+from sealcar.custody import Hanging, KekStatus, Rewrapped, RewrapStep, Rotated
+from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import keys_pb2 as pb
 from sealcar.v1.keys_pb2_grpc import KeysStub
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-
-
-@dataclass(frozen=True)
-class KekStatus:
-    """One key-encryption key of the daemon's configuration.
-
-    Attributes:
-        alias: its name in the configuration and in seal records.
-        provider: kind of provider.
-        version: wraps new package keys.
-        available: the provider answered just now.
-        problem: why not, else empty.
-        cached: unwrapped package keys in the daemon's memory.
-    """
-
-    alias: str
-    provider: str
-    version: str
-    available: bool
-    problem: str
-    cached: int
 
 
 class Admin:
@@ -40,7 +21,7 @@ class Admin:
     Args:
         directory: holds `admin.sock`.
         peer_uid: the daemon's uid, checked before anything is sent.
-        timeout: seconds for one answer.
+        timeout: seconds for one answer, and between two messages of a stream.
     """
 
     def __init__(self, directory: Path, *, peer_uid: int, timeout: float = 30.0) -> None:
@@ -53,8 +34,7 @@ class Admin:
             UnavailableError: nobody listens, or not to this user.
         """
         with self._rpc.translating("status"):
-            stub = KeysStub(self._rpc.get())
-            answer = stub.Status(pb.KeysStatusRequest(), timeout=self._rpc.timeout)
+            answer = self._stub().Status(pb.KeysStatusRequest(), timeout=self._rpc.timeout)
         return tuple(
             KekStatus(
                 each.alias,
@@ -67,12 +47,103 @@ class Admin:
             for each in answer.keks
         )
 
+    def rotate(self, alias: str = "") -> Rotated:
+        """Give a key-encryption key a new version.
+
+        Args:
+            alias: empty: the one that the store's own key is under.
+
+        Raises:
+            WrongStateError: this kind of key gets its versions at its service.
+            KeyRefusedError, KeyUnavailableError, ConflictError, StorageError: there is no new one.
+            UnavailableError: nobody listens, or not to this user.
+        """
+        with self._rpc.translating("rotate"):
+            request = pb.RotateRequest(alias=alias)
+            answer = self._stub().Rotate(request, timeout=self._rpc.timeout)
+        return Rotated(answer.alias, answer.version)
+
+    def rewrap(
+        self,
+        progress: Callable[[RewrapStep], None],
+        *,
+        from_version: str = "",
+        packages: Iterable[tuple[str, str]] = (),
+    ) -> Rewrapped:
+        """Move packages to the current version of their key-encryption key.
+
+        Args:
+            progress: is told how far it is.
+            from_version: only what is under this version; empty: all that isn't current.
+            packages: only these, (name, version) each, an empty version for all of a name.
+
+        Raises:
+            ConflictError: somebody else is at it.
+            NotFoundError: a package isn't there.
+            KeyRefusedError, KeyUnavailableError, ExhaustedError, StorageError: it ended early;
+                what was moved stays moved.
+            TimedOutError, UnavailableError: the daemon fell silent.
+        """
+        wanted = [common.PackageRef(name=name, version=version) for name, version in packages]
+        request = pb.RewrapRequest(from_version=from_version, packages=wanted)
+        with self._rpc.translating("rewrap"):
+            call = self._stub().Rewrap(request)
+            with self._rpc.patience(call) as patience:
+                for answer in call:
+                    patience.beat()
+                    if answer.WhichOneof("step") == "rewrapped":
+                        return _rewrapped(answer.rewrapped)
+                    step = answer.progress
+                    package = f"{step.package.name}@{step.package.version}"
+                    progress(RewrapStep(step.done, step.total, package))
+        raise errors.UnavailableError("the daemon ended without a result").at(phase="rewrap")
+
+    def report(self) -> Iterator[Hanging]:
+        """Yield what hangs on which version: the store's own key, then every generation.
+
+        Raises:
+            StorageError: the store can't be listed.
+            TimedOutError, UnavailableError: the daemon fell silent.
+        """
+        with self._rpc.translating("report"):
+            call = self._stub().Report(pb.ReportRequest())
+            with self._rpc.patience(call) as patience:
+                for answer in call:
+                    patience.beat()
+                    yield from map(_hanging, answer.hanging)
+
     def close(self) -> None:
         """Close the connection."""
         self._rpc.close()
+
+    def _stub(self) -> KeysStub:
+        return KeysStub(self._rpc.get())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _rewrapped(done: pb.Rewrapped) -> Rewrapped:
+    return Rewrapped(
+        done.packages,
+        done.skipped,
+        done.removed,
+        done.store_key,
+        tuple(map(details.from_detail, done.failures)),
+        done.failed,
+    )
+
+
+def _hanging(one: pb.Hanging) -> Hanging:
+    return Hanging(
+        one.package.name,
+        one.package.version,
+        one.generation,
+        one.newest,
+        one.alias,
+        one.version,
+        one.problem,
+    )

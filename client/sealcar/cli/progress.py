@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeRemainingColumn,
@@ -18,10 +19,11 @@ from rich.progress import (
 from sealcar.cli import report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sealcar.catalogue.values import Progress as Step
     from sealcar.catalogue.values import Watcher
+    from sealcar.custody import RewrapStep
 
 
 @contextmanager
@@ -45,5 +47,29 @@ def bytes_moving(what: str, *, quiet: bool) -> Iterator[Watcher]:
         def show(step: Step) -> None:
             name = report.plain(step.payload)
             bar.update(task, completed=step.done, total=step.total or None, payload=name)
+
+        yield show
+
+
+@contextmanager
+def packages_moving(what: str, *, quiet: bool) -> Iterator[Callable[[RewrapStep], None]]:
+    """Show how many packages are done. Draws only on a terminal; yields what to call."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[package]}", markup=False),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(what, total=None, package="")
+
+        def show(step: RewrapStep) -> None:
+            package = report.plain(step.package)
+            bar.update(task, completed=step.done, total=step.total, package=package)
 
         yield show

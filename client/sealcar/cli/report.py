@@ -31,19 +31,18 @@ def failure(error: SealcarError, *, as_json: bool) -> None:
     if not as_json:
         click.echo(f"sealcar: {plain(str(error))}", err=True)
         return
-    place = {name: value for name, value in asdict(error.place).items() if value}
-    kind = type(error).__name__
-    emit(
-        {
-            "error": {
-                "kind": kind,
-                "message": error.message,
-                "exit_code": error.exit_code,
-                "place": place,
-                "retry_after": error.retry_after,
-            }
-        }
-    )
+    emit({"error": described(error)})
+
+
+def described(error: SealcarError) -> dict[str, Any]:
+    """Return an error as one JSON object."""
+    return {
+        "kind": type(error).__name__,
+        "message": error.message,
+        "exit_code": error.exit_code,
+        "place": {name: value for name, value in asdict(error.place).items() if value},
+        "retry_after": error.retry_after,
+    }
 
 
 def usage(error: click.ClickException | click.Abort, *, as_json: bool) -> int:

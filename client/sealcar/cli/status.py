@@ -14,8 +14,8 @@ from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from sealcar.admin import KekStatus
     from sealcar.client import Client, DaemonState
+    from sealcar.custody import KekStatus
 
 ISOLATION: Final = {
     "uid": "uid: clients are other users than the daemon",
@@ -59,7 +59,8 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
         return
     _show(state)
     if keys is not None:
-        _show_keys(keys)
+        click.echo()
+        show_keys(keys)
 
 
 def _keys(directory: Path) -> tuple[KekStatus, ...]:
@@ -85,8 +86,8 @@ def _show(state: DaemonState) -> None:
         click.echo(f"{title:<10} {report.plain(str(text))}")
 
 
-def _show_keys(keys: tuple[KekStatus, ...]) -> None:
-    click.echo()
+def show_keys(keys: tuple[KekStatus, ...]) -> None:
+    """Print a table of key-encryption keys."""
     tables.show(
         ["key", "provider", "version", "state", "package keys cached"],
         [

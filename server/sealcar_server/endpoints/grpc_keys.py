@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
+from sealcar import details
+from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import keys_pb2 as pb
 from sealcar.v1 import keys_pb2_grpc
+from sealcar_server.endpoints.reporting import Reporting
+from sealcar_server.service.rewrapping import Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import grpc
 
+    from sealcar_server.service.hanging import Hanging
     from sealcar_server.service.keys import Keys
+    from sealcar_server.service.rewrapping import Rewrapped
+
+MAX_HANGING: Final = 1000  # in one message
 
 
 class KeysServicer(keys_pb2_grpc.KeysServicer):
-    """Says what the daemon knows of its key-encryption keys."""
+    """What operators ask of the daemon's keys."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -38,3 +49,62 @@ class KeysServicer(keys_pb2_grpc.KeysServicer):
                 for one in self._keys.status()
             ]
         )
+
+    def Rotate(  # noqa: N802  (wire name)
+        self,
+        request: pb.RotateRequest,
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> pb.RotateResponse:
+        """Make a new version of a key."""
+        alias, version = self._keys.rotate(request.alias)
+        return pb.RotateResponse(alias=alias, version=version)
+
+    def Rewrap(  # noqa: N802  (wire name)
+        self,
+        request: pb.RewrapRequest,
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> Iterator[pb.RewrapResponse]:
+        """Move packages to the current version, telling how far it is."""
+        packages = tuple((one.name, one.version) for one in request.packages)
+        wanted = Wanted(request.from_version, packages)
+        work = Reporting(lambda report: self._keys.rewrap(wanted, report))
+        for step in work.steps():
+            name, _, version = step.payload.partition("@")
+            package = common.PackageRef(name=name, version=version)
+            yield pb.RewrapResponse(
+                progress=pb.RewrapProgress(done=step.done, total=step.total, package=package)
+            )
+        yield pb.RewrapResponse(rewrapped=_rewrapped(work.result()))
+
+    def Report(  # noqa: N802  (wire name)
+        self,
+        request: pb.ReportRequest,  # noqa: ARG002  (has no field)
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> Iterator[pb.ReportResponse]:
+        """Tell what hangs on which version."""
+        found = map(_hanging, self._keys.report())
+        while page := list(islice(found, MAX_HANGING)):
+            yield pb.ReportResponse(hanging=page)
+
+
+def _rewrapped(done: Rewrapped) -> pb.Rewrapped:
+    return pb.Rewrapped(
+        packages=done.packages,
+        skipped=done.skipped,
+        removed=done.removed,
+        store_key=done.store_key,
+        failures=map(details.to_detail, done.failures),
+        failed=done.failed,
+    )
+
+
+def _hanging(one: Hanging) -> pb.Hanging:
+    package = common.PackageRef(name=one.name, version=one.version) if one.name else None
+    return pb.Hanging(
+        package=package,
+        generation=one.generation,
+        newest=one.newest,
+        alias=one.kek_alias,
+        version=one.kek_version,
+        problem=one.problem,
+    )

@@ -14,8 +14,10 @@ from sealcar_server.service.pointer import Pointers
 from sealcar_server.service.publishing import Publisher
 from sealcar_server.service.registry import Registry
 from sealcar_server.service.remembering import Remembered
+from sealcar_server.service.rewrapping import Rewrapper
 from sealcar_server.service.rollback import Seen
 from sealcar_server.service.store_key import StoreKey
+from sealcar_server.service.turns import Turns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,11 +84,15 @@ class Service:
             capacity=limits.transactions,
             of_one=limits.transactions_of_one,
         )
-        publisher = Publisher(opener, meter=meter)
+        turns = Turns()
+        publisher = Publisher(opener, turns, meter=meter)
+        rewrapper = Rewrapper(
+            store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
+        )
         return cls(
             Packages(policy, store, keyring, opener=opener, pointers=pointers, meter=meter),
             Payloads(policy, opener, store, publisher=publisher, registry=registry),
-            Keys(keyring),
+            Keys(keyring, store, rewrapper),
         )
 
     def close(self) -> None:

@@ -84,17 +84,24 @@ def compose(
         )
         for item in parts.variants
     )
-    text = record.serialise(
-        SealRecord(
-            **vars(lineage), package=parts.package, components=parts.components, variants=variants
-        )
+    sealed = SealRecord(
+        **vars(lineage), package=parts.package, components=parts.components, variants=variants
     )
+    return enclose(manifest, sealed, keys)
+
+
+def enclose(manifest: dict[str, JsonValue], sealed: SealRecord, keys: PackageKeys) -> Composed:
+    """Put a seal record into its manifest, in place of one that is there.
+
+    Raises:
+        InvalidPackageError: the two don't agree, or they are too long.
+    """
+    text = record.serialise(sealed)
     metadata = manifest.get("additional_metadata") or {}
     if not isinstance(metadata, dict):
         raise InvalidPackageError("manifest: /additional_metadata must be an object")
     envelope: dict[str, JsonValue] = dict(record.envelope(text, keys.tag(text)))
-    sealed = {**manifest, "additional_metadata": {**metadata, NAMESPACE: envelope}}
-    written = _written(sealed)
+    written = _written({**manifest, "additional_metadata": {**metadata, NAMESPACE: envelope}})
     if len(written) > MAX_MANIFEST:
         raise InvalidPackageError("manifest: too many variants and payloads for one package")
     _check_opens(written, text)

@@ -12,7 +12,8 @@ from sealcar_server.service.hanging import hanging
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sealcar_server.keys.ring import KekStatus, KeyRing
+    from sealcar_server.keys.provider import KekStatus
+    from sealcar_server.keys.ring import KeyRing
     from sealcar_server.service.hanging import Hanging
     from sealcar_server.service.rewrapping import Progress, Rewrapped, Rewrapper, Wanted
     from sealcar_server.store.local import LocalStore

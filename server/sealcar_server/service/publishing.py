@@ -18,7 +18,6 @@ from sealcar_server.service.composing import (
 )
 from sealcar_server.service.failing import during, place_of
 from sealcar_server.service.metering import UNMETERED, Meter, timed
-from sealcar_server.service.turns import Turns
 
 if TYPE_CHECKING:
     from sealcar_server.sealing.strictjson import JsonValue
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.transactions import Transaction
+    from sealcar_server.service.turns import Turns
     from sealcar_server.service.values import CommitValues, ScopeKey
 
 _ATTEMPTS: Final = 16
@@ -34,11 +34,16 @@ _MAX_TEXT: Final = 64 * 1024
 
 
 class Publisher:
-    """Turns transactions into generations."""
+    """Turns transactions into generations.
 
-    def __init__(self, opener: Opener, *, meter: Meter = UNMETERED) -> None:
-        self._opener, self._meter = opener, meter
-        self._turns = Turns()
+    Args:
+        opener: opens the generation before.
+        turns: of all who publish: one at a time for each package and version.
+        meter: is told the seconds of "publish".
+    """
+
+    def __init__(self, opener: Opener, turns: Turns, *, meter: Meter = UNMETERED) -> None:
+        self._opener, self._turns, self._meter = opener, turns, meter
 
     def commit(self, transaction: Transaction, values: CommitValues) -> ScopeKey:
         """Publish a transaction; repeating it gives the first answer.

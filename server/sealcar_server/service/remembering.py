@@ -33,6 +33,11 @@ class Remembered:
                 self._opened.move_to_end(key)
             return found
 
+    def forget(self, key: Key) -> None:
+        """Forget a generation; fine if it isn't remembered."""
+        with self._lock:
+            self._opened.pop(key, None)
+
     def put(self, opened: OpenedPackage) -> None:
         """Remember a generation."""
         place = opened.place

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sealcar.errors import NotAuthenticError
 from sealcar_server.keys.provider import WrappedKey
 from sealcar_server.sealing.derivation import ID, KEY, PackageKeys
 from sealcar_server.sealing.encoding import enc
@@ -25,6 +28,28 @@ class StoreKey:
 
     def __init__(self, identity: StoreIdentity, keyring: KeyRing) -> None:
         self._identity, self._keyring = identity, keyring
+
+    def move(self, store: LocalStore) -> None:
+        """Put the key under the current version of its key-encryption key.
+
+        Raises:
+            NotAuthenticError: the key provider returned another key: nothing was changed.
+            KeyRefusedError, KeyUnavailableError: the key can't be had, or not be wrapped.
+            ExhaustedError, StorageError: the store can't be written.
+        """
+        before = self._identity
+        context = _context(before.store_id)
+        old = WrappedKey(before.kek_version, before.wrapped)
+        new = self._keyring.rewrap(before.kek_alias, old, context)
+        with (
+            self._keyring.unwrap(before.kek_alias, old, context) as was,
+            self._keyring.unwrap(before.kek_alias, new, context) as became,
+        ):
+            if not hmac.compare_digest(was.view, became.view):
+                raise NotAuthenticError("the key provider rewrapped the store's key to another one")
+        moved = replace(before, kek_version=new.version, wrapped=new.blob)
+        store.replace_identity(moved)
+        self._identity = moved
 
     def open(self) -> PackageKeys:
         """Return the store's keys, which the caller closes.

@@ -28,6 +28,7 @@ from sealcar_server.store.directory import Directory
 from sealcar_server.store.failure import storing
 from sealcar_server.store.generation import GENERATIONS, MANIFEST, Generation
 from sealcar_server.store.identity import MAX_IDENTITY, StoreIdentity
+from sealcar_server.store.removing import remove_generation
 from sealcar_server.store.staging import Staging
 from sealcar_server.store.staging_pointer import CURRENT, StagedPointer
 
@@ -141,6 +142,26 @@ class LocalStore:
             ExhaustedError, StorageError: nothing can be written.
         """
         return Staging(self._root, self._area, store_package(name), store_version(version))
+
+    def remove(self, name: str, version: str, number: int) -> None:
+        """Remove a generation.
+
+        Raises:
+            NotFoundError: there is none of that number.
+            StorageError: it can't be removed.
+        """
+        place = (store_package(name), store_version(version), number)
+        remove_generation(self._root, self._area, place)
+
+    def replace_identity(self, identity: StoreIdentity) -> None:
+        """Write `store.json` anew: a reader sees the old or the new one, whole.
+
+        Raises:
+            ExhaustedError, StorageError: the old one stands.
+        """
+        with StagedPointer(self._root, self._area, identity.serialise()) as staged:
+            staged.publish_as(IDENTITY)
+        self.identity = identity
 
     def read_current(self, name: str) -> bytes | None:
         """Return the pointer to the current version as it was written; None if there is none."""

@@ -41,6 +41,12 @@ class StagedPointer:
                 os.rename(CURRENT, CURRENT, src_dir_fd=self._directory.fd, dst_dir_fd=package.fd)
             package.sync()
 
+    def publish_as(self, name: str) -> None:
+        """Replace a file of the store's root; StorageError: the old one stands."""
+        with storing(name):
+            os.rename(CURRENT, name, src_dir_fd=self._directory.fd, dst_dir_fd=self._root.fd)
+        self._root.sync()
+
     def discard(self) -> None:
         """Remove what is left beside."""
         with self._directory, self._area.enter() as area:

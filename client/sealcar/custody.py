@@ -1,0 +1,94 @@
+"""What the operators' commands get to know of keys. Never a key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sealcar.errors import SealcarError
+
+
+@dataclass(frozen=True)
+class KekStatus:
+    """One key-encryption key of the daemon's configuration.
+
+    Attributes:
+        alias: its name in the configuration and in seal records.
+        provider: kind of provider.
+        version: wraps new package keys.
+        available: the provider answered just now.
+        problem: why not, else empty.
+        cached: unwrapped package keys in the daemon's memory.
+    """
+
+    alias: str
+    provider: str
+    version: str
+    available: bool
+    problem: str
+    cached: int
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """A key-encryption key's new version."""
+
+    alias: str
+    version: str
+
+
+@dataclass(frozen=True)
+class RewrapStep:
+    """How far the moving of packages is.
+
+    Attributes:
+        done, total: packages.
+        package: NAME@VERSION, which it is at.
+    """
+
+    done: int
+    total: int
+    package: str
+
+
+@dataclass(frozen=True)
+class Rewrapped:
+    """What came of moving packages to the current version.
+
+    Attributes:
+        packages: how many were moved.
+        skipped: under it already, or not asked for.
+        removed: older generations that differed in nothing but the wrapped key.
+        store_key: whether the store's own key was moved.
+        failures: why some couldn't be moved; the first thousand.
+        failed: how many couldn't.
+    """
+
+    packages: int
+    skipped: int
+    removed: int
+    store_key: bool
+    failures: tuple[SealcarError, ...]
+    failed: int
+
+
+@dataclass(frozen=True)
+class Hanging:
+    """One wrapped key, as the store's files say.
+
+    Attributes:
+        package, version: empty for the store's own key.
+        generation: 0 for the store's own key.
+        newest: true for the generation that clients get, and for the store's own key.
+        kek_alias, kek_version: what it is wrapped by; empty if that can't be read.
+        problem: why not, else empty.
+    """
+
+    package: str
+    version: str
+    generation: int
+    newest: bool
+    kek_alias: str
+    kek_version: str
+    problem: str

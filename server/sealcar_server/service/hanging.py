@@ -1,0 +1,77 @@
+"""What hangs on which version of which key-encryption key, as the store's files say it.
+
+No key is asked for, so nothing of it is authenticated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError, StorageError
+from sealcar_server.sealing import record
+from sealcar_server.sealing.strictjson import strict_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sealcar_server.store.local import LocalStore
+
+
+@dataclass(frozen=True)
+class Hanging:
+    """One wrapped key.
+
+    Attributes:
+        name, version: of the package; empty for the store's own key.
+        generation: 0 for the store's own key.
+        newest: true for the generation that clients get, and for the store's own key.
+        kek_alias, kek_version: what it is wrapped by; empty if that can't be read.
+        problem: why not; else empty.
+    """
+
+    name: str
+    version: str
+    generation: int
+    newest: bool
+    kek_alias: str
+    kek_version: str
+    problem: str = ""
+
+
+def hanging(store: LocalStore) -> Iterator[Hanging]:
+    """Yield the store's own key, then every generation by name, version and number.
+
+    Raises:
+        StorageError: the store can't be listed.
+    """
+    identity = store.identity
+    yield Hanging("", "", 0, True, identity.kek_alias, identity.kek_version)  # noqa: FBT003  (a field)
+    for name in store.names():
+        for version in store.versions(name):
+            yield from _of_version(store, name, version)
+
+
+def _of_version(store: LocalStore, name: str, version: str) -> Iterator[Hanging]:
+    try:
+        numbers = store.numbers(name, version)
+        newest = store.newest(name, version)
+    except (DamagedError, StorageError) as error:
+        yield Hanging(name, version, 0, False, "", "", error.message)  # noqa: FBT003  (a field)
+        return
+    for number in reversed(numbers):
+        try:
+            alias, kek_version = _wrapping(store, name, version, number)
+        except NotFoundError:
+            continue  # incomplete, or removed meanwhile
+        except (DamagedError, StorageError) as error:
+            yield Hanging(name, version, number, number == newest, "", "", error.message)
+            continue
+        yield Hanging(name, version, number, number == newest, alias, kek_version)
+
+
+def _wrapping(store: LocalStore, name: str, version: str, number: int) -> tuple[str, str]:
+    manifest = store.generation(name, version, number).manifest()
+    text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
+    found = record.parse(text)
+    return found.kek_alias, found.kek_version

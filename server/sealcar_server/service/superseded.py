@@ -1,0 +1,50 @@
+"""Removes generations that differ from their successor in nothing but the wrapped key.
+
+Otherwise each rotation would leave one more of every package. Two generations stay in any case, so
+that who is reading the one before the newest can go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError
+from sealcar_server.sealing import record
+from sealcar_server.sealing.strictjson import strict_json
+
+if TYPE_CHECKING:
+    from sealcar_server.sealing.values import SealRecord
+    from sealcar_server.service.remembering import Remembered
+    from sealcar_server.store.local import LocalStore
+
+_KEPT: Final = 2
+
+
+def remove_superseded(store: LocalStore, remembered: Remembered, name: str, version: str) -> int:
+    """Remove them from one version of a package and return how many there were.
+
+    Raises:
+        StorageError: one can't be removed.
+    """
+    numbers = store.numbers(name, version)
+    kept = _content(store, name, version, numbers[_KEPT - 1]) if len(numbers) > _KEPT else None
+    removed = 0
+    for number in numbers[_KEPT:]:
+        if kept is None or _content(store, name, version, number) != kept:
+            break
+        store.remove(name, version, number)
+        remembered.forget((name, version, number))
+        removed += 1
+    return removed
+
+
+def _content(store: LocalStore, name: str, version: str, number: int) -> SealRecord | None:
+    """Return a record without what a rewrap changes; None if it can't be read."""
+    try:
+        manifest = store.generation(name, version, number).manifest()
+        text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
+        found = record.parse(text)
+    except (DamagedError, NotFoundError):
+        return None
+    return replace(found, generation=1, previous=b"", kek_alias="", kek_version="", wrapped=b"")
