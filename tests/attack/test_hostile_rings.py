@@ -25,6 +25,7 @@ from sealcar_server.sealing.layout import FIRST_PIECE, PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 BIG = varied(20 << 20)
 WRONG_STATE = common_pb2.ERROR_REASON_WRONG_STATE
@@ -79,6 +80,34 @@ def test_a_client_can_not_write_to_what_it_reads_even_as_the_daemons_uid(daemon:
             mmap.mmap(again, 1 << 20)
         os.close(again)
         os.close(descriptor)
+
+
+def kept(daemon: Daemon, count: int) -> list[RawClient]:
+    """Get rings, and keep them mapped when their connections are closed."""
+    clients = []
+    for _ in range(count):
+        client = RawClient(daemon)
+        clients.append(client)
+        client.read("big")
+        if client.packet().WhichOneof("packet") == "error":
+            break
+        client.mapped()
+        client.sock.close()
+    return clients
+
+
+def test_a_client_that_keeps_what_it_was_lent_gets_its_share_twice_at_most(tmp_path: Path) -> None:
+    """What is mapped can't be taken back, so it counts until the client lets go of it."""
+    settings = {"transfer.memory_limit": str(64 << 20), "transfer.wait": "1"}
+    with Daemon(tmp_path, settings=settings) as daemon, daemon.connect() as watcher:
+        publish(watcher, {"big": BIG})
+        clients = kept(daemon, 40)
+        assert len(clients) == 2 * 48 // 8 + 1, "the last one was refused"
+        assert watcher.state().memory == 48 << 20
+        for client in clients:
+            client.close()
+        until(lambda: watcher.state().memory == 0)
+        assert watcher.scope(PACKAGE, COMPONENT, "v").read("big") == BIG
 
 
 def test_a_slot_that_changes_while_it_is_read_seals_one_state_of_it(daemon: Daemon) -> None:

@@ -4,6 +4,8 @@ import ctypes
 import mmap
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,3 +114,50 @@ def test_a_descriptor_is_received_close_on_exec_and_only_one() -> None:
             receive(theirs)
         assert len(list(Path("/proc/self/fd").iterdir())) == before, "nothing stays open"
         os.close(descriptor)
+
+
+def test_a_ring_is_held_as_long_as_its_descriptor_or_a_map_of_it_lives() -> None:
+    with Ring(client_writes=False) as ring:
+        descriptor = ring.take_descriptor()
+        assert ring.held
+        theirs = AttachedRing.take(descriptor, SLOTS, SEGMENT, writable=False)
+        ring.give_up()
+        assert ring.held
+        theirs.close()
+        assert not ring.held
+
+
+def test_the_pages_of_a_ring_that_was_given_up_are_gone_where_the_client_wrote() -> None:
+    with Ring(client_writes=True) as ring:
+        theirs = attach(ring)
+        ctypes.memset(theirs.address(0, 1), 0x55, SEGMENT)
+        ring.give_up()
+        assert ctypes.string_at(theirs.address(0, 1), 1) == b"\0"
+        theirs.close()
+
+
+OPENS_AGAIN = """
+import os, threading
+from sealcar_server.transfer.rings import Ring
+ring = Ring(client_writes=False)
+descriptor = ring.take_descriptor()
+path = os.open(f"/proc/self/fd/{descriptor}", os.O_PATH)
+os.close(descriptor)
+asking = True
+def ask():
+    while asking:
+        ring.held
+asker = threading.Thread(target=ask)
+asker.start()
+while True:
+    try:
+        os.close(os.open(f"/proc/self/fd/{path}", os.O_RDONLY | os.O_NONBLOCK))
+    except BlockingIOError:  # it met the daemon's question
+        break
+asking = False
+asker.join()
+"""
+
+
+def test_opening_a_ring_while_the_daemon_asks_who_has_it_does_not_end_the_daemon() -> None:
+    subprocess.run([sys.executable, "-c", OPENS_AGAIN], check=True, timeout=60)

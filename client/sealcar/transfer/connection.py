@@ -170,12 +170,13 @@ class DataConnection:
         return self.usable and not watch.poll(0)
 
     def close(self) -> None:
-        """Close the socket and unmap the rings. In a child this leaves the parent's untouched."""
+        """Unmap the rings and close the socket. In a child this leaves the parent's untouched."""
         self.usable = False
-        self._sock.close()
+        # in this order: the daemon counts their memory for as long as they are mapped
         for ring in self._rings.values():
             ring.close()
         self._rings.clear()
+        self._sock.close()
 
     def _receive(self, patience: float) -> tuple[pb.DaemonPacket, int | None]:
         if patience != self._patience:

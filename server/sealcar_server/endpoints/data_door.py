@@ -13,6 +13,7 @@ import structlog
 
 from sealcar.errors import InternalError, SealcarError
 from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.transfer.outstanding import Outstanding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -73,6 +74,7 @@ class Door:
         self.services = services
         self.limits = limits
         self.scratch: Final = Scratch()
+        self.outstanding: Final = Outstanding(services.budget)
         self.draining = False
         self.started: Final = time.monotonic()
         self.transfers = 0
@@ -156,4 +158,5 @@ class Door:
         """Wait for the chores, and run what they post."""
         self._chores.shutdown(wait=True)
         self.run_posted()
+        self.outstanding.close()
         self.scratch.wipe()

@@ -133,11 +133,10 @@ class RingKeeper:
         self._forgiven.clear()
 
     def close(self) -> None:
-        """Unmap the rings and give their memory back."""
+        """Unmap the rings and give their memory back, once the client has unmapped them too."""
         self.cancel()
         for ring, lease in self._rings.values():
-            ring.close()
-            lease.close()
+            self._connection.door.outstanding.take(ring, lease)
         self._rings.clear()
 
     def _granted(self, lease: Lease, waiting: Waiting) -> None:

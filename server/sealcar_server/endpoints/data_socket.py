@@ -188,6 +188,7 @@ class DataSocket:
     def _tick(self, now: float) -> None:
         for connection in list(self._connections):
             connection.check_patience(now)
+        self._door.outstanding.look()
         if self._services.budget.contended:
             self._reclaim(now)
 

@@ -45,11 +45,14 @@ class Budget:
 
     Args:
         limit: bytes.
+
+    Attributes:
+        share: the most that one owner gets.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._share = limit - limit // 4
+        self.share = limit - limit // 4
         self._lock = threading.Lock()
         self._waiting: deque[Ticket] = deque()
         self._held: Counter[Hashable] = Counter()
@@ -100,7 +103,7 @@ class Budget:
         chosen: list[Ticket] = []
         with self._lock:
             for ticket in list(self._waiting):
-                if self._held[ticket.owner] + ticket.size > self._share:
+                if self._held[ticket.owner] + ticket.size > self.share:
                     continue
                 if self._used + ticket.size > self.limit:
                     break

@@ -2,12 +2,16 @@
 
 Nobody can change a ring's size once its descriptor leaves, so a client's truncate can't kill the
 daemon with SIGBUS. A ring that clients read can never be written by them, whatever their uid.
+Nobody can take the memory of such a ring from them either; so it can be asked who still has it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import mmap
 import os
+import signal
 from typing import Final, Self
 
 from sealcar.errors import ExhaustedError
@@ -25,9 +29,14 @@ class Ring:
     Args:
         client_writes: which side fills the slots.
 
+    Attributes:
+        size: of all slots together.
+
     Raises:
         ExhaustedError: the system has no memory or descriptors left.
     """
+
+    size: Final = SIZE
 
     def __init__(self, *, client_writes: bool) -> None:
         self.client_writes = client_writes
@@ -41,6 +50,7 @@ class Ring:
                 foreign = Seal(0) if client_writes else Seal.FUTURE_WRITE
                 seal(descriptor, FIXED_SIZE | Seal.SEAL | foreign)
                 self._theirs = os.dup(descriptor) if client_writes else read_only(descriptor)
+                self._watch = -1 if client_writes else read_only(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -57,11 +67,37 @@ class Ring:
         """Return where a slot begins."""
         return self._address + slot * SEGMENT
 
-    def close(self) -> None:
-        """Unmap. The pages are gone when the client unmaps them too."""
+    @property
+    def held(self) -> bool:
+        """Whether another process has it open or mapped. Where the kernel can't say: no."""
+        if self._watch < 0:
+            return False
+        # Whoever opens the file during the lease has the kernel signal this process: with SIGIO,
+        # which would end it, if not told otherwise before each lease. SIGURG is ignored.
+        fcntl.fcntl(self._watch, fcntl.F_SETSIG, signal.SIGURG)
+        try:
+            # granted to the only one who has a file open
+            fcntl.fcntl(self._watch, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as error:
+            return isinstance(error, BlockingIOError)
+        fcntl.fcntl(self._watch, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        return False
+
+    def give_up(self) -> None:
+        """Unmap. A client that wrote loses the pages; one that reads has them until it unmaps."""
         if self._theirs >= 0:
             os.close(self.take_descriptor())
+        if self.client_writes and not self._map.closed:
+            with contextlib.suppress(OSError):
+                self._map.madvise(mmap.MADV_REMOVE)
         self._map.close()
+
+    def close(self) -> None:
+        """Unmap, and ask no more who has it."""
+        self.give_up()
+        if self._watch >= 0:
+            os.close(self._watch)
+            self._watch = -1
 
     def __enter__(self) -> Self:
         return self
