@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnxruntime
 import pytest
 
 from sealcar import modelpackage
@@ -22,6 +24,11 @@ KINDS: dict[str, tuple[type[modelpackage.PackageError], ...]] = {
         modelpackage.ConfinementError,
         modelpackage.InvalidPathError,
     ),
+}
+
+REFUSED = {
+    "RuntimeError": modelpackage.StateError,
+    "FileNotFoundError": modelpackage.MissingError,
 }
 
 
@@ -97,3 +104,75 @@ def test_a_reference_leads_where_the_native_library_led(base: Path, case: dict[s
         else:
             with pytest.raises(KINDS[case["exception"]]):
                 package.resolve(case["ref"], must_exist=case["must_exist"])
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def fresh(base: Path, tmp_path: Path) -> Path:
+    """Give a copy of all packages that may be changed."""
+    shutil.copytree(base, tmp_path / "packages", symlinks=True)
+    return tmp_path / "packages"
+
+
+@pytest.mark.parametrize("name", EXPECTED["valid"])
+def test_a_commit_in_place_changes_exactly_what_the_native_one_changes(
+    fresh: Path, name: str
+) -> None:
+    root = fresh / "valid" / name
+    before = tree(root)
+    modelpackage.edit(root).commit()
+    changed = {path: data for path, data in tree(root).items() if before.get(path) != data}
+    expected = EXPECTED["valid"][name]["in_place_commit_changes"]
+    assert changed == {path: text.encode() for path, text in expected.items()}
+
+
+@pytest.mark.parametrize("case", EXPECTED["commits"], ids=lambda case: case["source"])
+def test_a_package_saved_elsewhere_is_the_same_package_wherever_the_native_one_lost_a_part(
+    fresh: Path, case: dict[str, Any]
+) -> None:
+    root, target = fresh / "valid" / case["source"], fresh / "saved"
+    editor = modelpackage.edit(root)
+    mode = modelpackage.WriteMode[case["mode"]]
+    before = json.dumps(modelpackage.info(editor.package)).replace(str(root), "$")
+    # what it looked for in vain, because it hadn't saved it
+    lost = any(part in case.get("message", "") for part in ("${DEST}", "to anchor it"))
+    if not case["ok"] and not lost:
+        with pytest.raises(REFUSED[case["exception"]]):
+            editor.save_as(target, mode)
+        assert not target.exists()
+        return
+    editor.save_as(target, mode)
+    after = json.dumps(modelpackage.info(modelpackage.open(target))).replace(str(target), "$")
+    placed = after.replace("$/shared_assets", "$/assets") if "$/assets" in before else after
+    assert placed == before
+
+
+@pytest.mark.skipif(not hasattr(onnxruntime, "ModelPackage"), reason="came with ONNX Runtime 1.32")
+@pytest.mark.parametrize(
+    "name", [name for name, case in EXPECTED["valid"].items() if "ort_session" in case]
+)
+@pytest.mark.parametrize("mode", modelpackage.WriteMode)
+def test_the_runtime_loads_from_what_was_saved_what_it_loaded_from_the_original(
+    fresh: Path, name: str, mode: modelpackage.WriteMode
+) -> None:
+    with modelpackage.edit(fresh / "valid" / name) as editor:
+        for component in list(editor.package.components.values()):
+            for variant in component.variants.values():
+                for namespace, info in variant.executor_info.items():
+                    value = info.value
+                    assert isinstance(value, dict)
+                    editor.set_executor_info(component.name, variant.name, namespace, value)
+        editor.save_as(fresh / "saved", mode)
+    shutil.rmtree(fresh / "valid")
+    shutil.rmtree(fresh / "_external")
+    expected = EXPECTED["valid"][name]["ort_session"]["value"]
+    context = onnxruntime.ModelPackageContext(str(fresh / "saved"))
+    (component_name,) = context.get_component_names()
+    options = onnxruntime.ModelPackageOptions(onnxruntime.SessionOptions())
+    chosen = context.select_component(component_name, options)
+    assert chosen.get_selected_variant_name() == expected["variant"]
+    (output,) = chosen.create_session().run(None, {"X": np.zeros(2, np.float32)})
+    assert output.tolist() == expected["output_for_zero_input"]

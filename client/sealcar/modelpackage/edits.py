@@ -123,7 +123,9 @@ def without_variant(package: Package, component: str, variant: str) -> Package:
     if found is None or variant not in found.variants:
         return package
     kept = {name: item for name, item in found.variants.items() if name != variant}
-    return _with_variants(package, found, kept)
+    bodies: Json = {name: dict(item.body) for name, item in kept.items()}
+    changed = replace(found, variants=kept, body={**found.body, VARIANTS: bodies})
+    return _placed(package, changed)
 
 
 def with_metadata(
@@ -219,15 +221,13 @@ def _variant_place(component: str, variant: str) -> str:
 
 
 def _with_variant(package: Package, component: Component, variant: Variant) -> Package:
-    return _with_variants(package, component, {**component.variants, variant.name: variant})
-
-
-def _with_variants(
-    package: Package, component: Component, variants: Mapping[str, Variant]
-) -> Package:
-    bodies: Json = {name: dict(item.body) for name, item in variants.items()}
-    body = {**component.body, VARIANTS: bodies}
-    return _placed(package, replace(component, variants=variants, body=body))
+    bodies = shapes.required(component.body, VARIANTS, component.name)
+    changed = replace(
+        component,
+        variants={**component.variants, variant.name: variant},
+        body={**component.body, VARIANTS: {**bodies, variant.name: dict(variant.body)}},
+    )
+    return _placed(package, changed)
 
 
 def _placed(package: Package, component: Component, path: str | None = None) -> Package:

@@ -99,7 +99,8 @@ class Parts:
             key: self.variant(key, item, directory, shapes.member(place, key))
             for key, item in found.items()
         }
-        return Component(name, Path(directory), file, variants, body)
+        bodies: Json = {key: dict(item.body) for key, item in variants.items()}
+        return Component(name, Path(directory), file, variants, {**body, "variants": bodies})
 
     def variant(self, name: str, value: Json, base: str, where: str) -> Variant:
         """Read a variant, but no file of it.

@@ -120,9 +120,13 @@ def resolved_prefix(path: str) -> str:
 
     If that part can't be told, for a loop of links say, the path is only normalised.
     """
-    existing = "/" if path.startswith("/") else ""
     parts = path.split("/")
-    missing = 0
+    existing = "/".join(parts[:-1])
+    missing = len(parts) - 1
+    # most often only the last part is missing
+    if not existing or not _exists(existing):
+        existing = "/" if path.startswith("/") else ""
+        missing = 0
     while missing < len(parts):
         further = joined(existing, parts[missing])
         found = _exists(further)

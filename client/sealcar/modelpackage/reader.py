@@ -20,7 +20,7 @@ from sealcar.modelpackage.package import Package
 from sealcar.modelpackage.parts import Parts
 from sealcar.modelpackage.paths import Confinement
 from sealcar.modelpackage.rules import Rules
-from sealcar.modelpackage.schemas import schema_of
+from sealcar.modelpackage.schemas import NEWEST, STAMP, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,13 +74,15 @@ def read_package(root: Path, raw: bytes, rules: Rules) -> Package:
     schema = schema_of(version, "schema_version")
     strict = not rules.unknown_fields and version.minor <= schema.minor
     if strict:
-        shapes.known_fields(written, schema.manifest, where)
+        shapes.known_fields(written, schema.manifest, "")
     manifest = schema.newest_manifest(written)
     external = rules.allow_external_paths or manifest.get("layout") == INSTALLED
     paths = Confinement(str(root), external, rules.follow_symlinks)
     parts = Parts(paths, rules, schema, strict=strict)
     components = _components(parts, manifest, rules)
     head = _head(manifest)
+    if version.major != NEWEST:
+        manifest = _newest(manifest, components)
     assets = read_assets(manifest, paths, portable=head["layout"] == PORTABLE)
     return Package(
         location=root,
@@ -113,6 +115,14 @@ def _components(parts: Parts, manifest: Mapping[str, Json], rules: Rules) -> dic
         )
         variants += len(components[name].variants)
     return components
+
+
+def _newest(manifest: Mapping[str, Json], components: Mapping[str, Component]) -> dict[str, Json]:
+    listed = dict(shapes.required(manifest, COMPONENTS, ""))
+    for name, component in components.items():
+        if component.file is None:
+            listed[name] = dict(component.body)
+    return {**manifest, "schema_version": STAMP, COMPONENTS: listed}
 
 
 def _head(manifest: Mapping[str, Json]) -> dict[str, str | None]:
