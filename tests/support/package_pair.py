@@ -34,7 +34,7 @@ DIFFERENCES = {
     "prune": "what is still needed is deleted there; here nothing that is, and nothing unsaved",
     "pending_order": "assets yet to be copied come in any order there; here as they were added",
     "asset_removed_late": "assets are deleted at once there; here by the commit",
-    "executor_info_reread": "after a commit, files are read again here",
+    "unsaved_paths": "without a directory paths are the process's there; here there are none",
 }
 
 

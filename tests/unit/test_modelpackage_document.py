@@ -1,0 +1,42 @@
+"""What docs/model-packages.md shows works, and it lists every known difference."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sealcar.modelpackage import Limits
+
+if TYPE_CHECKING:
+    import pytest
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "model-packages.md").read_text()
+
+
+def test_the_examples_run_from_first_to_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert len(examples) == 4
+    exec("\n".join(examples), {})  # noqa: S102  (our own text)
+    assert (tmp_path / "ocr-copy" / "manifest.json").is_file()
+
+
+def test_the_limits_are_the_ones_it_names() -> None:
+    limits = Limits()
+    assert limits.document_bytes == 16 << 20
+    for number in (limits.components, limits.variants, limits.tree_entries, limits.tree_depth):
+        assert f"{number:,} " in DOCUMENT
+    assert f"{limits.depth} levels" in DOCUMENT
+
+
+def test_every_difference_that_the_comparisons_know_is_listed() -> None:
+    support = Path(__file__).parents[1] / "support"
+    text = "".join((support / f"package_{name}.py").read_text() for name in ("oracle", "pair"))
+    tables = re.findall(r"^DIFFERENCES = \{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE)
+    assert len(tables) == 2
+    names = re.findall(r'^    "(\w+)": ', "".join(tables), re.MULTILINE)
+    assert len(names) > 10
+    assert [name for name in names if f"| `{name}` |" not in DOCUMENT] == []
