@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sealcar import names
@@ -46,11 +46,14 @@ def _is_payload(name: str) -> bool:
     return True
 
 
+# on its first run the strategy computes tables of Unicode
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(addresses())
 def test_an_address_reads_back_as_what_was_written(address: Address) -> None:
     assert Address.parse(str(address)) == address
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=80))
 def test_any_text_is_an_address_or_refused_by_the_one_error(text: str) -> None:
     try:
