@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.keys.provider import KeyProvider
 
-TIMEOUT: Final = 2.0
+TIMEOUT: Final = 3.0
 _number: Final = count(1)
 
 

@@ -132,5 +132,8 @@ def test_a_refusal_is_an_answer(service: Service) -> None:
 def test_who_must_know_now_asks_in_any_case(service: Service) -> None:
     circuit = Circuit()
     for _ in range(3):
-        retry_after(lambda: circuit.call(service.ask, now=True))
+        with pytest.raises(KeyUnavailableError):
+            circuit.call(service.ask, now=True)
     assert service.asked == 3
+    service.gone = False
+    assert circuit.call(service.ask) == "key"

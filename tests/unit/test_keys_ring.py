@@ -305,6 +305,15 @@ def test_an_outage_of_one_provider_costs_one_question_and_nothing_under_another(
         assert (provider.asked, other.asked) == (1, 20)
 
 
+def test_a_key_file_that_was_taken_off_the_disk_still_serves_from_memory(tmp_path: Path) -> None:
+    with KeyRing({"default": FileProvider.create(tmp_path / "kek")}, lifetime=0) as ring:
+        found = wrapped(ring)
+        (tmp_path / "kek").unlink()
+        (status,) = ring.status()
+        assert (status.available, status.version) == (False, "1")
+        assert unwrapped(ring, found) == b"k" * 32
+
+
 def test_a_rewrapped_key_is_the_same_for_the_same_package(provider: CountingProvider) -> None:
     with KeyRing({"default": provider}, lifetime=0) as ring:
         moved = ring.rewrap("default", wrapped(ring), CONTEXT)

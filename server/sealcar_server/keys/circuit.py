@@ -38,16 +38,19 @@ class Circuit:
 
         Args:
             act: asks the provider.
-            now: ask in any case.
+            now: ask in any case. It is for questions about a provider: an answer counts, but none
+                is no reason to keep calls from it.
 
         Raises:
             KeyUnavailableError: it isn't the time to ask; or `act` raised it.
             SealcarError: whatever else `act` raises.
         """
-        before = self._failures if now else self._enter()
+        before = 0 if now else self._enter()
         try:
             answer = act()
         except KeyUnavailableError as error:
+            if now:
+                raise
             raise self._failed(before, error) from error.__cause__
         except BaseException:
             self._answered()
