@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from sealcar import details, errors, rpc
-from sealcar.custody import Hanging, KekStatus, Rewrapped, RewrapStep, Rotated
+from sealcar.custody import (
+    Hanging,
+    Holder,
+    KekStatus,
+    KeysStatus,
+    Locked,
+    Rewrapped,
+    RewrapStep,
+    Rotated,
+)
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import keys_pb2 as pb
 from sealcar.v1.keys_pb2_grpc import KeysStub
@@ -27,7 +36,7 @@ class Admin:
     def __init__(self, directory: Path, *, peer_uid: int, timeout: float = 30.0) -> None:
         self._rpc = rpc.Channel(directory / "admin.sock", peer_uid=peer_uid, timeout=timeout)
 
-    def keys(self) -> tuple[KekStatus, ...]:
+    def status(self) -> KeysStatus:
         """Ask every key provider for its health.
 
         Raises:
@@ -35,7 +44,7 @@ class Admin:
         """
         with self._rpc.translating("status"):
             answer = self._stub().Status(pb.KeysStatusRequest(), timeout=self._rpc.timeout)
-        return tuple(
+        keys = tuple(
             KekStatus(
                 each.alias,
                 each.provider,
@@ -46,6 +55,7 @@ class Admin:
             )
             for each in answer.keks
         )
+        return KeysStatus(keys, answer.locked)
 
     def rotate(self, alias: str = "") -> Rotated:
         """Give a key-encryption key a new version.
@@ -111,6 +121,29 @@ class Admin:
                 for answer in call:
                     patience.beat()
                     yield from map(_hanging, answer.hanging)
+
+    def lock(self) -> Locked:
+        """Have every key dropped; what needs one is refused until `unlock`.
+
+        Raises:
+            UnavailableError: nobody listens, or not to this user.
+        """
+        with self._rpc.translating("lock"):
+            answer = self._stub().Lock(pb.LockRequest(), timeout=self._rpc.timeout)
+        holders = (
+            Holder(one.session, one.listener, one.uid, one.gid, one.pid) for one in answer.holders
+        )
+        return Locked(tuple(holders), answer.aborted)
+
+    def unlock(self) -> None:
+        """Have every key provider opened again.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: the daemon stays locked.
+            UnavailableError: nobody listens, or not to this user.
+        """
+        with self._rpc.translating("unlock"):
+            self._stub().Unlock(pb.UnlockRequest(), timeout=self._rpc.timeout)
 
     def close(self) -> None:
         """Close the connection."""

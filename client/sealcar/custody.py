@@ -31,6 +31,44 @@ class KekStatus:
 
 
 @dataclass(frozen=True)
+class KeysStatus:
+    """Every key-encryption key.
+
+    Attributes:
+        keys: none while the daemon is locked.
+        locked: an operator's lock keeps every key away.
+    """
+
+    keys: tuple[KekStatus, ...]
+    locked: bool
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A client process that holds plaintext which can't be taken back.
+
+    Attributes:
+        session: as in the daemon's log.
+        listener, uid, gid: who it is.
+        pid: 0 if the daemon doesn't know it.
+    """
+
+    session: str
+    listener: str
+    uid: int
+    gid: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class Locked:
+    """What locking couldn't take back, and how many transactions it aborted."""
+
+    holders: tuple[Holder, ...]
+    aborted: int
+
+
+@dataclass(frozen=True)
 class Rotated:
     """A key-encryption key's new version."""
 

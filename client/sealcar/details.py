@@ -27,6 +27,7 @@ REASONS: Final[dict[type[errors.SealcarError], pb.ErrorReason.ValueType]] = {
     errors.UnknownFormatError: pb.ERROR_REASON_UNKNOWN_FORMAT,
     errors.KeyRefusedError: pb.ERROR_REASON_KEY_REFUSED,
     errors.KeyUnavailableError: pb.ERROR_REASON_KEY_UNAVAILABLE,
+    errors.LockedError: pb.ERROR_REASON_LOCKED,
     errors.ExhaustedError: pb.ERROR_REASON_EXHAUSTED,
     errors.UnavailableError: pb.ERROR_REASON_UNAVAILABLE,
     errors.TimedOutError: pb.ERROR_REASON_TIMED_OUT,

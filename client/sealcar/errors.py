@@ -162,6 +162,10 @@ class KeyUnavailableError(SealcarError):
     exit_code = 7
 
 
+class LockedError(KeyUnavailableError):
+    """An operator locked the daemon: it has no key until it is unlocked."""
+
+
 class ResourceError(SealcarError):
     """A resource of this machine or daemon is lacking."""
 

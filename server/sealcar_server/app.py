@@ -22,6 +22,7 @@ from sealcar_server.access.sessions import Sessions
 from sealcar_server.endpoints import data_door, listening
 from sealcar_server.endpoints.data_packets import name_senders
 from sealcar_server.endpoints.data_socket import DataSocket
+from sealcar_server.endpoints.doors import Doors
 from sealcar_server.endpoints.grpc_guard import Guard
 from sealcar_server.endpoints.grpc_keys import KeysServicer
 from sealcar_server.endpoints.grpc_packages import PackagesServicer
@@ -30,6 +31,7 @@ from sealcar_server.endpoints.grpc_server import GrpcServer, admin_server, publi
 from sealcar_server.endpoints.grpc_streams import Streams
 from sealcar_server.endpoints.relay import INNER, NAME_BYTES, Relay
 from sealcar_server.service.assembly import Limits, Service
+from sealcar_server.service.custody import Custody
 from sealcar_server.store.local import LocalStore
 from sealcar_server.transfer.budget import Budget
 from sealcar_server.transfer.engine import Engine
@@ -90,7 +92,9 @@ class _Daemon:
             self._meter.policy,
         )
         self._claim_folders()
-        keyring = trust.keyring_of(settings)
+        keyring = Custody(
+            lambda: trust.keyring_of(settings), locked=settings.daemon.start == "locked"
+        )
         stack.callback(keyring.close)
         store = stack.enter_context(LocalStore.open(settings.store.path))
         self.service = Service.over(
@@ -120,6 +124,7 @@ class _Daemon:
         self._start_admin()
         self._start_grpc(threads)
         self._start_data(engine)
+        self.service.keys.serve_behind(Doors(self._data, self._streams, self._sessions))
         # last: whoever is answered there knows that all sockets are there
         self._start_metrics()
         self.policy.follow(self._data.policy_changed)
@@ -190,13 +195,18 @@ class _Daemon:
         def caller(peer: str) -> Principal:
             return relay.session(peer).principal
 
+        def receiver(peer: str) -> Principal:
+            session = relay.session(peer)
+            session.received = True
+            return session.principal
+
         guard = Guard(lambda peer: caller(peer).uid, self._streams, self._meter)
         self._grpc = public_server(
             self._inner / INNER,
             guard,
             threads,
             PackagesServicer(self.service.packages, caller),
-            PayloadsServicer(self.service.payloads, caller, self._meter),
+            PayloadsServicer(self.service.payloads, receiver, self._meter),
         )
         # stopped after the server, whose last answers it carries
         self._stack.callback(relay.stop)
@@ -223,6 +233,7 @@ class _Daemon:
         self._data = DataSocket(listeners, services, limits)
         self._stack.callback(self._data.close)
         self._meter.follow(self._data.rings, self._data.memory)
+        self._meter.follow_lock(lambda: self.service.keys.locked)
         self._data.start()
 
     def _serve(self, server: GrpcServer) -> None:
@@ -252,6 +263,8 @@ class _Daemon:
                 "what it reads; run it as a user of its own for production",
                 uid=os.geteuid(),
             )
+        if self.service.keys.locked:
+            _log.warning("locked: no key before `sealcar unlock`")
         _log.info(
             "serving",
             listeners={name: str(one.dir) for name, one in settings.listen.items()},

@@ -99,6 +99,11 @@ class Metrics:
             "1 while the policy's file can't be used and the one read before is in force.",
             registry=registry,
         )
+        self._locked = Gauge(
+            "sealcar_locked",
+            "1 while an operator's lock keeps every key away.",
+            registry=registry,
+        )
         self._build = Info("sealcar_build", "The daemon's release.", registry=registry)
 
     def started(self, release: str, isolation: str, memory_limit: int) -> None:
@@ -138,6 +143,10 @@ class Metrics:
         """Ask these for the figures of rings whenever somebody looks."""
         self._rings.set_function(rings)
         self._memory.set_function(memory)
+
+    def follow_lock(self, locked: Callable[[], bool]) -> None:
+        """Ask this whenever somebody looks."""
+        self._locked.set_function(locked)
 
     def called(self, method: str, code: str, seconds: float) -> None:
         """Count a gRPC call that ended."""

@@ -35,6 +35,9 @@ class Daemon:
     drain_timeout: Annotated[
         float, Spec(kinds.duration(0, 3600), "how long transfers may go on after SIGTERM")
     ] = 30.0
+    start: Annotated[
+        str, Spec(kinds.choice("unlocked", "locked"), "locked: no key before `sealcar unlock`")
+    ] = "unlocked"
     key_lifetime: Annotated[
         float, Spec(kinds.duration(0, 604800), "how long an unwrapped package key is kept")
     ] = 3600.0

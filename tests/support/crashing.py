@@ -1,7 +1,7 @@
 """Kills a writer at its Nth step, for every N, each on a copy of one directory.
 
-Run as a program: `python -m support.crashing import|commit TEMPLATE TARGET`. It leaves TARGET/N for
-every N, and prints how many steps there were.
+Run as a program: `python -m support.crashing import|commit|rewrap TEMPLATE TARGET`. It leaves
+TARGET/N for every N, and prints how many steps there were.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from support.services import Running
 
+from sealcar_server.service.rewrapping import Wanted
 from sealcar_server.service.values import ScopeKey
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ def work(kind: str, root: Path, after: int) -> None:
         if kind == "import":
             arm(after)
             running.import_("ocr", "2", payloads={("det", "onnx", "model.onnx"): b"second"})
+        elif kind == "rewrap":
+            arm(after)
+            running.service.keys.rewrap(Wanted(), lambda *_: None)
         else:
             transaction = running.begin(scope)
             running.write(transaction, "model.onnx", b"compiled")

@@ -13,6 +13,7 @@ from sealcar_server.keys.file import FileProvider
 from sealcar_server.keys.ring import KeyRing
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service.assembly import Limits, Service
+from sealcar_server.service.custody import Custody
 from sealcar_server.service.metering import UNMETERED, Meter
 from sealcar_server.service.store_key import create_store
 from sealcar_server.service.values import (
@@ -68,7 +69,12 @@ class Running:
         kek, state = root / "kek", root / "state"
         state.mkdir(parents=True, exist_ok=True)
         provider = FileProvider(kek) if kek.exists() else FileProvider.create(kek)
-        self.keyring = self._stack.enter_context(KeyRing({KEK: provider}, lifetime=60))
+        made = iter([provider])
+
+        def ring() -> KeyRing:
+            return KeyRing({KEK: next(made, None) or FileProvider(kek)}, lifetime=60)
+
+        self.keyring = self._stack.enter_context(Custody(ring))
         found = (self.store_path / "store.json").exists()
         self.store = self._stack.enter_context(
             LocalStore.open(self.store_path)

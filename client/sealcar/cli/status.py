@@ -15,7 +15,7 @@ from sealcar.errors import UnavailableError
 
 if TYPE_CHECKING:
     from sealcar.client import Client, DaemonState
-    from sealcar.custody import KekStatus
+    from sealcar.custody import KeysStatus
 
 ISOLATION: Final = {
     "uid": "uid: clients are other users than the daemon",
@@ -54,7 +54,7 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
     if as_json:
         value: dict[str, Any] = asdict(state)
         if keys is not None:
-            value["keys"] = [asdict(each) for each in keys]
+            value |= asdict(keys)
         report.emit(value)
         return
     _show(state)
@@ -63,13 +63,13 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
         show_keys(keys)
 
 
-def _keys(directory: Path) -> tuple[KekStatus, ...]:
+def _keys(directory: Path) -> KeysStatus:
     from sealcar.admin import Admin  # noqa: PLC0415  (loads gRPC)
     from sealcar.transfer.location import Location  # noqa: PLC0415  (the same reason)
 
     location = Location.find(directory, None)
     with Admin(location.directory, peer_uid=location.expected_uid()) as socket:
-        return socket.keys()
+        return socket.status()
 
 
 def _show(state: DaemonState) -> None:
@@ -86,8 +86,11 @@ def _show(state: DaemonState) -> None:
         click.echo(f"{title:<10} {report.plain(str(text))}")
 
 
-def show_keys(keys: tuple[KekStatus, ...]) -> None:
-    """Print a table of key-encryption keys."""
+def show_keys(keys: KeysStatus) -> None:
+    """Print a table of key-encryption keys, or that the daemon is locked."""
+    if keys.locked:
+        click.echo("LOCKED: the daemon has no key before `sealcar unlock`")
+        return
     tables.show(
         ["key", "provider", "version", "state", "package keys cached"],
         [
@@ -98,6 +101,6 @@ def show_keys(keys: tuple[KekStatus, ...]) -> None:
                 "available" if each.available else each.problem,
                 each.cached,
             ]
-            for each in keys
+            for each in keys.keys
         ],
     )

@@ -27,11 +27,18 @@ _log: Final = structlog.get_logger("sealcar.access")
 
 
 class Session:
-    """One client process while it is connected."""
+    """One client process while it is connected.
+
+    Attributes:
+        pid: 0 if it isn't known.
+        received: whether it was handed plaintext; whoever hands it over says so here.
+    """
 
     def __init__(self, peer: Peer, key: Hashable) -> None:
         self.id: Final = secrets.token_hex(8)
         self.principal: Final[Principal] = peer.principal
+        self.pid: Final = peer.pid
+        self.received = False
         self.assurance: Final = peer.assurance
         self.key: Final = key
         self.connections: Final[set[Hashable]] = set()
@@ -130,6 +137,11 @@ class Sessions:
             count = len(self._by_key)
         self._on_count(count)
         session.end()
+
+    def connected(self) -> list[Session]:
+        """Return the client processes that are connected."""
+        with self._lock:
+            return list(self._by_key.values())
 
     def count(self) -> int:
         """Return how many client processes are connected."""

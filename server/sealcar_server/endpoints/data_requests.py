@@ -97,6 +97,8 @@ class Requests:
         except SealcarError:
             opened.close()
             raise
+        if self._connection.session is not None:
+            self._connection.session.received = True
         if opened.size > SMALL:
             self._connection.rings.get(ReadOperation(self._connection, opened))
             return
@@ -138,7 +140,7 @@ class Requests:
             operation.check()
 
         def discard(made: _Writing) -> None:
-            self._door.chore(made[1].abort, lambda _, __: None)
+            self._connection.chore(made[1].abort, lambda _, __: None)
 
         self._prepare(work, then, discard)
 
@@ -184,7 +186,7 @@ class Requests:
             else:
                 self._continue(then, result)
 
-        self._door.chore(work, done)
+        self._connection.chore(work, done)
 
     def _continue(self, then: Callable[[_Result], None], result: _Result) -> None:
         try:

@@ -88,6 +88,10 @@ class DataSocket:
             time.sleep(_PAUSE)
         return True
 
+    def transfers(self) -> int:
+        """Return how many transfers are under way."""
+        return self._door.transfers
+
     def policy_changed(self) -> None:
         """End the transfers of those who lost their right to them. From any thread."""
         self._door.post(self._check_rights)

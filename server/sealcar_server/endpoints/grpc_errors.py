@@ -32,6 +32,7 @@ CODES: Final[dict[type[errors.SealcarError], grpc.StatusCode]] = {
     errors.UnknownFormatError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.KeyRefusedError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.KeyUnavailableError: grpc.StatusCode.UNAVAILABLE,
+    errors.LockedError: grpc.StatusCode.UNAVAILABLE,
     errors.ExhaustedError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.UnavailableError: grpc.StatusCode.UNAVAILABLE,
     errors.TimedOutError: grpc.StatusCode.DEADLINE_EXCEEDED,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import grpc
 
     from sealcar_server.service.hanging import Hanging
-    from sealcar_server.service.keys import Keys
+    from sealcar_server.service.keys import Holder, Keys
     from sealcar_server.service.rewrapping import Rewrapped
 
 MAX_HANGING: Final = 1000  # in one message
@@ -37,6 +37,7 @@ class KeysServicer(keys_pb2_grpc.KeysServicer):
     ) -> pb.KeysStatusResponse:
         """Ask every provider for its health."""
         return pb.KeysStatusResponse(
+            locked=self._keys.locked,
             keks=[
                 pb.KekStatus(
                     alias=one.alias,
@@ -47,7 +48,7 @@ class KeysServicer(keys_pb2_grpc.KeysServicer):
                     cached=one.cached,
                 )
                 for one in self._keys.status()
-            ]
+            ],
         )
 
     def Rotate(  # noqa: N802  (wire name)
@@ -85,6 +86,31 @@ class KeysServicer(keys_pb2_grpc.KeysServicer):
         found = map(_hanging, self._keys.report())
         while page := list(islice(found, MAX_HANGING)):
             yield pb.ReportResponse(hanging=page)
+
+    def Lock(  # noqa: N802  (wire name)
+        self,
+        request: pb.LockRequest,  # noqa: ARG002  (has no field)
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> pb.LockResponse:
+        """Drop every key."""
+        locked = self._keys.lock()
+        return pb.LockResponse(holders=map(_holder, locked.holders), aborted=locked.aborted)
+
+    def Unlock(  # noqa: N802  (wire name)
+        self,
+        request: pb.UnlockRequest,  # noqa: ARG002  (has no field)
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> pb.UnlockResponse:
+        """Open every key provider again."""
+        self._keys.unlock()
+        return pb.UnlockResponse()
+
+
+def _holder(one: Holder) -> pb.Holder:
+    who = one.principal
+    return pb.Holder(
+        session=one.session, listener=who.listener, uid=who.uid, gid=who.gid, pid=one.pid
+    )
 
 
 def _rewrapped(done: Rewrapped) -> pb.Rewrapped:

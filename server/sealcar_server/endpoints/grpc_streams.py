@@ -79,6 +79,13 @@ class Streams:
             with self._lock:
                 del self._running[call]
 
+    def cancel(self) -> None:
+        """End those that run, with no reason given."""
+        with self._lock:
+            calls = list(self._running)
+        for call in calls:
+            call.context.cancel()
+
     def refuse(self) -> None:
         """Begin no more; those that run go on."""
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from sealcar_server.service.gate import Gate
 from sealcar_server.service.keys import Keys
 from sealcar_server.service.metering import UNMETERED, Meter
 from sealcar_server.service.opening import Opener
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sealcar_server.access.policy import Rules
-    from sealcar_server.keys.ring import KeyRing
+    from sealcar_server.service.custody import Custody
     from sealcar_server.store.local import LocalStore
 
 
@@ -58,7 +59,7 @@ class Service:
     def over(
         cls,
         store: LocalStore,
-        keyring: KeyRing,
+        keyring: Custody,
         policy: Rules,
         *,
         state: Path,
@@ -74,8 +75,10 @@ class Service:
         limits = limits or Limits()
         seen = Seen(state)
         store_key = StoreKey(store.identity, keyring)
-        # asked for now, so that a daemon with the wrong key fails at its start
-        store_key.open().close()
+        # asked for now, so that a daemon with the wrong key fails at its start, unless it is locked
+        if not keyring.locked:
+            store_key.open().close()
+        gate = Gate(policy, locked=keyring.locked)
         pointers = Pointers(store, store_key, seen)
         remembered = Remembered(limits.opened_packages, limits.opened_bytes)
         opener = Opener(store, keyring, seen, pointers, remembered=remembered, meter=meter)
@@ -90,9 +93,16 @@ class Service:
             store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
         )
         return cls(
-            Packages(policy, store, keyring, opener=opener, pointers=pointers, meter=meter),
-            Payloads(policy, opener, store, publisher=publisher, registry=registry),
-            Keys(keyring, store, rewrapper),
+            Packages(gate, store, keyring, opener=opener, pointers=pointers, meter=meter),
+            Payloads(gate, opener, store, publisher=publisher, registry=registry),
+            Keys(
+                keyring,
+                gate,
+                store,
+                store_key=store_key,
+                rewrapper=rewrapper,
+                registry=registry,
+            ),
         )
 
     def close(self) -> None:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.composing import Composed
+    from sealcar_server.service.custody import Custody
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.values import ImportPlan
@@ -60,7 +60,7 @@ class ImportSession:
         plan: ImportPlan,
         *,
         store: LocalStore,
-        keyring: KeyRing,
+        keyring: Custody,
         opener: Opener,
         pointers: Pointers,
         meter: Meter = UNMETERED,
@@ -204,7 +204,7 @@ class ImportSession:
 
 
 def _new_package(
-    name: str, version: str, keyring: KeyRing, alias: str
+    name: str, version: str, keyring: Custody, alias: str
 ) -> tuple[Lineage, PackageKeys]:
     package_id = os.urandom(ID)
     root = SecretBuffer.random(KEY)

@@ -2,40 +2,123 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from sealcar.errors import ConfigurationError, KeyUnavailableError, RuntimeSupportError
 from sealcar_server.service.failing import during
 from sealcar_server.service.hanging import hanging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from sealcar_server.access.principal import Principal
     from sealcar_server.keys.provider import KekStatus
-    from sealcar_server.keys.ring import KeyRing
+    from sealcar_server.service.custody import Custody
+    from sealcar_server.service.gate import Gate
     from sealcar_server.service.hanging import Hanging
+    from sealcar_server.service.registry import Registry
     from sealcar_server.service.rewrapping import Progress, Rewrapped, Rewrapper, Wanted
+    from sealcar_server.service.store_key import StoreKey
     from sealcar_server.store.local import LocalStore
 
 _log: Final = structlog.get_logger("sealcar.keys")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A client process that was handed plaintext, and is connected still.
+
+    Attributes:
+        session: its id.
+        principal: who it is.
+        pid: 0 if it isn't known.
+    """
+
+    session: str
+    principal: Principal
+    pid: int
+
+
+@dataclass(frozen=True)
+class Locked:
+    """What locking couldn't take back, and how many transactions it aborted."""
+
+    holders: tuple[Holder, ...]
+    aborted: int
+
+
+class Doors(Protocol):
+    """Where transfers go on."""
+
+    def end_transfers(self) -> None:
+        """End those whose permits have fallen, and return when they have ended."""
+
+    def holders(self) -> Sequence[Holder]:
+        """Return who was handed plaintext."""
+
+
+@contextmanager
+def _as_seen_from_afar() -> Iterator[None]:
+    """Turn what is wrong with the daemon's own settings into what the caller can be told."""
+    try:
+        yield
+    except (ConfigurationError, RuntimeSupportError) as error:
+        raise KeyUnavailableError(error.message) from error
+
+
+class _NoDoors:
+    def end_transfers(self) -> None:
+        """There are none."""
+
+    def holders(self) -> Sequence[Holder]:
+        """Nobody was handed anything."""
+        return ()
 
 
 class Keys:
     """Reached through the admin socket only, whose file mode is its policy.
 
     Args:
-        keyring: of the daemon.
-        store: whose packages hang on it.
-        rewrapper: moves them.
+        custody: of the keys.
+        gate: closed while the daemon is locked.
+        store: whose packages hang on the keys.
+        store_key: has to be had before anything is unlocked.
+        rewrapper: moves packages.
+        registry: of the transactions that locking aborts.
     """
 
-    def __init__(self, keyring: KeyRing, store: LocalStore, rewrapper: Rewrapper) -> None:
-        self._keyring, self._store, self._rewrapper = keyring, store, rewrapper
+    def __init__(
+        self,
+        custody: Custody,
+        gate: Gate,
+        store: LocalStore,
+        *,
+        store_key: StoreKey,
+        rewrapper: Rewrapper,
+        registry: Registry,
+    ) -> None:
+        self._custody, self._gate, self._store = custody, gate, store
+        self._store_key, self._rewrapper, self._registry = store_key, rewrapper, registry
+        self._doors: Doors = _NoDoors()
+        self._turn = threading.Lock()
+
+    @property
+    def locked(self) -> bool:
+        """Whether the daemon has no keys."""
+        return self._gate.locked
+
+    def serve_behind(self, doors: Doors) -> None:
+        """Let these know when transfers have to end."""
+        self._doors = doors
 
     def status(self) -> tuple[KekStatus, ...]:
-        """Ask every key provider for its health."""
-        return tuple(self._keyring.status())
+        """Ask every key provider for its health; nobody is asked while the daemon is locked."""
+        return tuple(self._custody.status())
 
     def rotate(self, alias: str = "") -> tuple[str, str]:
         """Give a key-encryption key a new version; return alias and version.
@@ -45,12 +128,12 @@ class Keys:
 
         Raises:
             WrongStateError: this kind of key gets its versions elsewhere.
-            KeyRefusedError, KeyUnavailableError, ConfigurationError, ConflictError, StorageError:
-                there is no new version; the old one goes on.
+            KeyRefusedError, KeyUnavailableError, ConflictError, StorageError: there is no new
+                version; the old one goes on.
         """
         alias = alias or self._store.identity.kek_alias
-        with during("rotate"):
-            version = self._keyring.rotate(alias)
+        with during("rotate"), _as_seen_from_afar():
+            version = self._custody.rotate(alias)
         _log.info("key rotated", alias=alias, version=version)
         return alias, version
 
@@ -62,3 +145,35 @@ class Keys:
         """Tell what hangs on which version; see `hanging`."""
         with during("report"):
             yield from hanging(self._store)
+
+    def lock(self) -> Locked:
+        """Drop every key, end what is under way, and refuse what needs a key until `unlock`.
+
+        Returns:
+            When all that is done: who holds plaintext that can't be taken back.
+        """
+        with self._turn:
+            self._gate.set(locked=True)
+            holders = tuple(self._doors.holders())
+            self._custody.lock()
+            aborted = self._registry.revoke(lambda _transaction: True)
+            self._doors.end_transfers()
+        _log.warning("locked: every key dropped", aborted=aborted, holders=len(holders))
+        return Locked(holders, aborted)
+
+    def unlock(self) -> None:
+        """Open every key provider again.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: one doesn't open, or the store's own key can't be
+                had; the daemon stays locked.
+        """
+        with self._turn, during("unlock"), _as_seen_from_afar():
+            self._custody.unlock()
+            try:
+                self._store_key.open().close()
+            except BaseException:
+                self._custody.lock()
+                raise
+            self._gate.set(locked=False)
+        _log.warning("unlocked")

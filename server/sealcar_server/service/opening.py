@@ -31,10 +31,10 @@ from sealcar_server.service.opened import OpenedPackage
 from sealcar_server.service.rollback import Sighting
 
 if TYPE_CHECKING:
-    from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.derivation import PayloadKey
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import SealRecord
+    from sealcar_server.service.custody import Custody
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.rollback import Seen
@@ -57,7 +57,7 @@ class Opener:
     def __init__(
         self,
         store: LocalStore,
-        keyring: KeyRing,
+        keyring: Custody,
         seen: Seen,
         pointers: Pointers,
         *,
@@ -82,6 +82,7 @@ class Opener:
             names.store_name(version, "version")
         with during("open", package=name, version=version, generation=number):
             number = number or self._newest(name, version, least)
+            self._keyring.admit()
             found = self._remembered.get((name, version, number))
             return found or self._load(name, version, number)
 

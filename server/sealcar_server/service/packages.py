@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
-    from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.values import SealRecord
+    from sealcar_server.service.custody import Custody
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.pointer import Pointers
@@ -50,7 +50,7 @@ class Packages:
         self,
         policy: Rules,
         store: LocalStore,
-        keyring: KeyRing,
+        keyring: Custody,
         *,
         opener: Opener,
         pointers: Pointers,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sealcar import names
-from sealcar.errors import InvalidRequestError, NotFoundError, WrongStateError
+from sealcar.errors import InvalidRequestError, LockedError, NotFoundError, WrongStateError
 from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.service import naming
@@ -201,13 +201,7 @@ class Payloads:
 
     def revoke(self) -> int:
         """Abort the transactions of those who may not write any more; return how many."""
-        return self._registry.revoke(
-            lambda one: (
-                not self._policy.allows(
-                    one.principal, Right.WRITE, one.scope.package, one.scope.component
-                )
-            )
-        )
+        return self._registry.revoke(lambda one: not self._may_write(one))
 
     def expire(self) -> int:
         """Abort transactions that nobody uses any more; return how many."""
@@ -216,6 +210,13 @@ class Payloads:
     def close(self) -> None:
         """Abort every open transaction."""
         self._registry.close()
+
+    def _may_write(self, transaction: Transaction) -> bool:
+        principal, scope = transaction.principal, transaction.scope
+        try:
+            return self._policy.allows(principal, Right.WRITE, scope.package, scope.component)
+        except LockedError:
+            return False
 
     def _begun(
         self,

@@ -35,9 +35,9 @@ from sealcar_server.service.superseded import remove_superseded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.values import SealRecord
     from sealcar_server.service.composing import Composed
+    from sealcar_server.service.custody import Custody
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.remembering import Remembered
@@ -108,7 +108,7 @@ class Rewrapper:
     def __init__(
         self,
         store: LocalStore,
-        keyring: KeyRing,
+        keyring: Custody,
         opener: Opener,
         *,
         store_key: StoreKey,

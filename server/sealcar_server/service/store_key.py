@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sealcar_server.keys.ring import KeyRing
+    from sealcar_server.service.custody import Custody
 
 FORMAT: Final = "1"
 
@@ -26,7 +27,7 @@ FORMAT: Final = "1"
 class StoreKey:
     """Leads from a store's identity to its key."""
 
-    def __init__(self, identity: StoreIdentity, keyring: KeyRing) -> None:
+    def __init__(self, identity: StoreIdentity, keyring: Custody) -> None:
         self._identity, self._keyring = identity, keyring
 
     def move(self, store: LocalStore) -> None:
@@ -64,7 +65,7 @@ class StoreKey:
         return PackageKeys(root, identity.store_id)
 
 
-def create_store(path: Path, keyring: KeyRing, kek_alias: str) -> LocalStore:
+def create_store(path: Path, keyring: KeyRing | Custody, kek_alias: str) -> LocalStore:
     """Found a store whose key is wrapped by the key-encryption key of this alias.
 
     Raises:

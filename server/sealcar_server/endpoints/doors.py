@@ -1,0 +1,49 @@
+"""Both doors, as an operator's lock sees them: transfers to end, and who was handed plaintext."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from sealcar_server.service.keys import Holder
+
+if TYPE_CHECKING:
+    from sealcar_server.access.sessions import Sessions
+    from sealcar_server.endpoints.data_socket import DataSocket
+    from sealcar_server.endpoints.grpc_streams import Streams
+
+_PATIENCE: Final = 1.0  # seconds for a call to say itself why it ends
+_LONGEST: Final = 10.0
+_STEP: Final = 0.02
+
+
+class Doors:
+    """See `sealcar_server.service.keys.Doors`."""
+
+    def __init__(self, data: DataSocket, streams: Streams, sessions: Sessions) -> None:
+        self._data, self._streams, self._sessions = data, streams, sessions
+
+    def end_transfers(self) -> None:
+        """End those whose permits have fallen, and return when they have ended.
+
+        Calls that wait for their clients can't say why they end: those are cancelled.
+        """
+        begun = time.monotonic()
+        while self._data.transfers() or self._streams.count():
+            waited = time.monotonic() - begun
+            if waited > _LONGEST:
+                return
+            self._data.policy_changed()
+            if waited > _PATIENCE:
+                self._streams.cancel()
+            time.sleep(_STEP)
+        # what was being opened meanwhile finds its permit fallen
+        self._data.policy_changed()
+
+    def holders(self) -> list[Holder]:
+        """Return the sessions that were handed plaintext."""
+        return [
+            Holder(session.id, session.principal, session.pid)
+            for session in self._sessions.connected()
+            if session.received
+        ]

@@ -1,0 +1,126 @@
+"""The key ring as long as there is one: an operator's lock drops it, with every key in it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sealcar_server.service.gate import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from sealcar_server.keys.provider import KekStatus, WrappedKey
+    from sealcar_server.keys.ring import KeyRing
+    from sealcar_server.sealing.secret import SecretBuffer
+
+
+class Custody:
+    """Wraps and unwraps as `KeyRing` does. Thread-safe.
+
+    Args:
+        open_ring: makes a ring; called at every unlocking.
+        locked: begin without one.
+
+    Raises:
+        SealcarError: whatever `open_ring` raises.
+    """
+
+    def __init__(self, open_ring: Callable[[], KeyRing], *, locked: bool = False) -> None:
+        self._open_ring = open_ring
+        self._changed = threading.Condition()
+        self._asking = 0
+        self._ring: KeyRing | None = None if locked else open_ring()
+
+    @property
+    def locked(self) -> bool:
+        """Whether there is no ring."""
+        return self._ring is None
+
+    def wrap(self, alias: str, key: SecretBuffer, context: bytes) -> WrappedKey:
+        """Wrap a key for a context; LockedError, or as the ring raises."""
+        with self._using() as ring:
+            return ring.wrap(alias, key, context)
+
+    def unwrap(self, alias: str, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
+        """Return a copy of the key; LockedError, or as the ring raises."""
+        with self._using() as ring:
+            return ring.unwrap(alias, wrapped, context)
+
+    def rewrap(self, alias: str, wrapped: WrappedKey, context: bytes) -> WrappedKey:
+        """Return the same key under the current version; LockedError, or as the ring raises."""
+        with self._using() as ring:
+            return ring.rewrap(alias, wrapped, context)
+
+    def rotate(self, alias: str) -> str:
+        """Make a new version of a key; LockedError, or as the ring raises."""
+        with self._using() as ring:
+            return ring.rotate(alias)
+
+    def current_version(self, alias: str) -> str:
+        """Return the version that wraps; LockedError, or as the ring raises."""
+        with self._using() as ring:
+            return ring.current_version(alias)
+
+    def admit(self) -> None:
+        """Return while there are keys; LockedError while there are none."""
+        with self._using():
+            pass
+
+    def status(self) -> list[KekStatus]:
+        """Ask every provider for its health; nobody is asked while it is locked."""
+        if self.locked:
+            return []
+        with self._using() as ring:
+            return ring.status()
+
+    def lock(self) -> None:
+        """Wipe every key and close every provider, once those who use them have ended."""
+        with self._changed:
+            ring, self._ring = self._ring, None
+            while self._asking:
+                self._changed.wait()
+        if ring is not None:
+            ring.close()
+
+    def unlock(self) -> None:
+        """Open the providers again; fine if they are open.
+
+        Raises:
+            SealcarError: whatever opening them raises; it stays locked.
+        """
+        with self._changed:
+            if self._ring is None:
+                self._ring = self._open_ring()
+
+    def close(self) -> None:
+        """Lock it for good."""
+        self.lock()
+
+    @contextmanager
+    def _using(self) -> Iterator[KeyRing]:
+        with self._changed:
+            ring = self._ring
+            if ring is None:
+                raise locked()
+            self._asking += 1
+        try:
+            yield ring
+        finally:
+            with self._changed:
+                self._asking -= 1
+                self._changed.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
