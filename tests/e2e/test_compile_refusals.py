@@ -145,12 +145,12 @@ def test_a_provider_that_writes_a_name_again_ends_the_compilation(client: Client
     assert_nothing_made(client)
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "manifest.json", "x" * 300, "ü"])
-def test_a_name_that_can_not_be_a_blobs_is_refused(name: str, client: Client) -> None:
+def test_a_name_that_can_not_be_a_blobs_is_refused(client: Client) -> None:
     data = ctypes.create_string_buffer(b"blob", 4)
     with client.begin("p", "main", "compiled") as transaction:
-        with pytest.raises(InvalidNameError):
-            BlobWriter(transaction)(name, ctypes.addressof(data), 4)
+        for name in ("../x", "a/b", "", ".hidden", "manifest.json", "x" * 300, "ü"):
+            with pytest.raises(InvalidNameError):
+                BlobWriter(transaction)(name, ctypes.addressof(data), 4)
         assert transaction.names == ()
 
 
