@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
@@ -23,7 +23,7 @@ from sealcar.errors import (
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.endpoints.data_line import Line
 from sealcar_server.endpoints.data_rings import RingKeeper
-from sealcar_server.endpoints.data_turns import Phase, ViolationError, cancelled, short
+from sealcar_server.endpoints.data_turns import Keeper, Phase, ViolationError, cancelled, short
 
 if TYPE_CHECKING:
     import socket as sockets
@@ -35,21 +35,12 @@ if TYPE_CHECKING:
     from sealcar_server.endpoints.data_operations import Operation
 
 _log: Final = structlog.get_logger("sealcar.data")
+_Result = TypeVar("_Result")
 PROTOCOL: Final = 1
 _ATTEST_WITHIN: Final = 10.0
 _MAX_RELEASE: Final = 100
 # what brings begun work to its end, and what probes ask
 _WHILE_DRAINING: Final = frozenset({"abort", "commit", "state"})
-
-
-class Keeper(Protocol):
-    """Whoever watches connections for packets."""
-
-    def closing(self, connection: Connection, /) -> None:
-        """Stop watching: nothing is to be read any more."""
-
-    def closed(self, connection: Connection, /) -> None:
-        """Forget it: everything is freed."""
 
 
 class Connection:
@@ -124,7 +115,15 @@ class Connection:
             elif error is not None:
                 self.refuse(error)
 
-        self.door.chore(work, done)
+        self.chore(work, done)
+
+    def chore(
+        self,
+        work: Callable[[], _Result],
+        done: Callable[[_Result | None, SealcarError | None], None],
+    ) -> None:
+        """Do something that may block; `done` runs on the socket's thread with what came of it."""
+        self.door.chore(self.peer.principal.uid, work, done)
 
     def close(self, reason: SealcarError | None) -> None:
         """Say why if there is a reason, free what is held, and close once nothing is under way."""

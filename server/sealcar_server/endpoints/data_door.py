@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
 from sealcar.errors import InternalError, SealcarError
+from sealcar_server.endpoints.data_chores import Chores
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.transfer.outstanding import Outstanding
 
@@ -80,8 +80,7 @@ class Door:
         self.transfers = 0
         self._wake = wake
         self._posted: deque[Callable[[], None]] = deque()
-        # what may wait for a key service or a disk; short, but not short enough for the one thread
-        self._chores = ThreadPoolExecutor(max_workers=4, thread_name_prefix="data-chore")
+        self._chores = Chores()
         self._of_thread = threading.local()
         self._warm: dict[Hashable, float] = {}
         self._of_session: dict[str, set[Callable[[None], None]]] = {}
@@ -102,6 +101,7 @@ class Door:
 
     def chore(
         self,
+        owner: Hashable,
         work: Callable[[], _Result],
         done: Callable[[_Result | None, SealcarError | None], None],
     ) -> None:
@@ -119,7 +119,7 @@ class Door:
                 failure = InternalError("the request failed unexpectedly")
             self.post(lambda: done(result, failure))
 
-        self._chores.submit(run)
+        self._chores.put(owner, run)
 
     def chore_scratch(self) -> Scratch:
         """Return the private memory of the calling chore's thread."""
@@ -156,7 +156,7 @@ class Door:
 
     def close(self) -> None:
         """Wait for the chores, and run what they post."""
-        self._chores.shutdown(wait=True)
+        self._chores.close()
         self.run_posted()
         self.outstanding.close()
         self.scratch.wipe()

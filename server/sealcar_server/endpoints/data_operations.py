@@ -204,10 +204,10 @@ class WriteOperation(Operation):
     def _ended(self, error: SealcarError | None) -> None:
         # both ends may wait for the disk
         if error is None:
-            self._connection.door.chore(self._sink.finish, self._finished)
+            self._connection.chore(self._sink.finish, self._finished)
             return
         failure = error
-        self._connection.door.chore(self._sink.abort, lambda _, __: self._finished(None, failure))
+        self._connection.chore(self._sink.abort, lambda _, __: self._finished(None, failure))
 
     def _finished(self, value: PayloadValue | None, error: SealcarError | None) -> None:
         self._leave("write", self._order.size, error)

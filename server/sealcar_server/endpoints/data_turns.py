@@ -1,13 +1,16 @@
-"""Whose turn it is on a connection of the data socket, and what ends a turn badly."""
+"""Whose turn it is on a connection of the data socket, what ends a turn badly, and who is told."""
 
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sealcar.details import to_detail
 from sealcar.errors import SealcarError, WrongStateError
 from sealcar.v1 import data_socket_pb2 as pb
+
+if TYPE_CHECKING:
+    from sealcar_server.endpoints.connection import Connection
 
 _MAX_MESSAGE: Final = 2000
 
@@ -23,6 +26,16 @@ class Phase(enum.Enum):
     MOVING = "moving"  # bytes move
     CLOSING = "closing"  # nobody's: what is under way comes to its end
     CLOSED = "closed"
+
+
+class Keeper(Protocol):
+    """Whoever watches connections for packets."""
+
+    def closing(self, connection: Connection, /) -> None:
+        """Stop watching: nothing is to be read any more."""
+
+    def closed(self, connection: Connection, /) -> None:
+        """Forget it: everything is freed."""
 
 
 class ViolationError(Exception):
