@@ -75,3 +75,37 @@ def test_a_uid_in_the_environment_must_be_digits(
     monkeypatch.setenv("SEALCAR_PEER_UID", text)
     with pytest.raises(ConfigurationError, match="SEALCAR_PEER_UID"):
         Location.find(tmp_path, None)
+
+
+def test_a_relative_directory_is_meant_from_where_the_client_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = Location.find("run", 0)
+    monkeypatch.chdir("/")
+    assert found.directory == tmp_path / "run"
+
+
+@pytest.mark.parametrize(("length", "fits"), [(107, True), (108, False), (200, False)])
+def test_the_longest_path_of_a_socket_is_counted_in_bytes(length: int, fits: bool) -> None:  # noqa: FBT001  (parametrized)
+    for letter in ("x", "é"):
+        rest = length - len("/") - len("/data.sock")
+        name = letter * (rest // len(letter.encode()))
+        name += "x" * (rest - len(name.encode()))
+        if fits:
+            assert len(os.fsencode(Location.find(f"/{name}", 0).data)) == length
+        else:
+            with pytest.raises(ConfigurationError, match=str(length)):
+                Location.find(f"/{name}", 0)
+
+
+def test_a_symbolic_link_to_the_directory_is_followed_to_its_owner(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir(mode=0o777)
+    real.chmod(0o777)
+    link = tmp_path / "link"
+    link.symlink_to(real)
+    with pytest.raises(ConfigurationError, match="others"):
+        Location.find(link, None).expected_uid()
+    real.chmod(0o755)
+    assert Location.find(link, None).expected_uid() == os.getuid()
