@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 from support import eps, flows, models
 
-from sealcar.errors import InvalidRequestError, RuntimeSupportError, WrongStateError
+from sealcar.errors import (
+    InvalidPackageError,
+    InvalidRequestError,
+    RuntimeSupportError,
+    WrongStateError,
+)
 from sealcar.ort import clear_read_callback, load, runtime, set_read_callback
 from sealcar.ort import compile as compile_variant
 from sealcar.ort.configuration import PackageOptionWarning
@@ -106,6 +111,23 @@ def test_harmless_options_of_a_package_are_applied_where_the_caller_is_silent(
         load(client, "p", variant="tuned", session_options=options, providers=CPU)
         assert options.intra_op_num_threads == 2
         assert options.get_session_config_entry("session.disable_prepacking") == "0"
+
+
+def test_options_of_a_package_that_make_no_sense_are_refused(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    with daemon.connect() as client:
+        flows.publish_model(client, tmp_path / "s", "p", model=models.split_model())
+        for chosen in (
+            {"session.intra_op_num_threads": "many"},
+            {"session.graph_optimization_level": "most"},
+            {"session.enable_mem_pattern": "perhaps"},
+            {"session.disable_prepacking": 1},
+            "all",
+        ):
+            commit(client, "odd", models.split_model(), session_options=chosen)
+            with pytest.raises(InvalidPackageError):
+                load(client, "p", variant="odd", providers=CPU)
 
 
 def test_options_of_a_package_that_write_files_are_dropped_and_named(
