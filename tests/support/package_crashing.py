@@ -1,7 +1,7 @@
 """Kills a writer of packages at its Nth step, for every N, each on a copy of one directory.
 
 Run as a program: `python -m support.package_crashing KIND TEMPLATE TARGET`. It leaves TARGET/N for
-every N, and prints how many steps there were.
+every N, and prints how many steps there were. With a KIND and one directory it does it there, once.
 """
 
 from __future__ import annotations
@@ -73,6 +73,19 @@ def commit_one(base: Path, after: int) -> None:
     editor.commit()
 
 
+def commit_removal(base: Path, after: int) -> None:
+    """Remove an asset along with a change of one file, and the manifest stays as it is."""
+    file = base / "p" / "manifest.json"
+    text = file.read_text().replace(',\n  "shared_assets": {}', "")
+    file.write_text(text)
+    editor = modelpackage.edit(base / "p")
+    editor.set_variant("d", "v", {"ep": "new"})
+    editor.remove_shared_asset(next(iter(editor.package.shared_assets)))
+    arm(after)
+    editor.commit()
+    assert file.read_text() == text
+
+
 def dense(base: Path, after: int) -> None:
     editor = modelpackage.edit(base / "p")
     arm(after)
@@ -93,7 +106,7 @@ def prune(base: Path, after: int) -> None:
     editor.prune()
 
 
-KINDS = {item.__name__: item for item in (commit, commit_one, dense, save, prune)}
+KINDS = {item.__name__: item for item in (commit, commit_one, commit_removal, dense, save, prune)}
 
 
 def main(kind: str, template: Path, target: Path) -> None:
@@ -116,4 +129,7 @@ def main(kind: str, template: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    if len(sys.argv) > 3:
+        main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    else:
+        KINDS[sys.argv[1]](Path(sys.argv[2]), 1 << 30)

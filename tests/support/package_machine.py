@@ -25,7 +25,7 @@ class Machine(Changes):
     @rule()
     def commit(self) -> None:
         before = tree(self.root) if self.saved() else {}
-        mine = package_oracle.outcome(lambda: str(self.ours.commit()))  # type: ignore[func-returns-value]
+        mine = package_oracle.our_outcome(lambda: str(self.ours.commit()))  # type: ignore[func-returns-value]
         its = package_oracle.outcome(lambda: str(self.native.commit()))
         if mine == its == "None":
             assert different(tree(self.root), tree(self.native_root)) == {}
@@ -55,7 +55,7 @@ class Machine(Changes):
     def commit_dense(self) -> None:
         directories = self.directories()
         before = tree(self.root)
-        mine = package_oracle.outcome(
+        mine = package_oracle.our_outcome(
             lambda: str(self.ours.commit(modelpackage.WriteMode.DENSE))  # type: ignore[func-returns-value]
         )
         its = package_oracle.outcome(
@@ -102,7 +102,7 @@ class Machine(Changes):
         )
         unsaved = not self.saved()
         its_place, my_place = (str(item) if where else "" for item in places)
-        mine = package_oracle.outcome(lambda: str(self.ours.save_as(my_place, mode)))  # type: ignore[func-returns-value]
+        mine = package_oracle.our_outcome(lambda: str(self.ours.save_as(my_place, mode)))  # type: ignore[func-returns-value]
         its = package_oracle.outcome(lambda: str(self.native.commit(its_place, its_mode)))
         if where in ("full", "file", ""):
             assert (mine, its) != ("None", "None")

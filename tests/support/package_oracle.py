@@ -42,10 +42,18 @@ def kind(error: Exception) -> str:
 
 
 def outcome(call: Callable[[], str]) -> str:
-    """Return what a call returns, or the kind of its error."""
+    """Return what a call of the library returns, or the kind of its error."""
     try:
         return call()
-    except (modelpackage.PackageError, OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
+        return kind(error)
+
+
+def our_outcome(call: Callable[[], str]) -> str:
+    """Return what a call of ours returns, or the kind of its error, which is one of ours."""
+    try:
+        return call()
+    except modelpackage.PackageError as error:
         return kind(error)
 
 
@@ -98,11 +106,11 @@ def _compared(package: Path, flags: tuple[bool, bool], random: Random, count: in
             must_exist = random.random() < 0.4
             call = f"{flags} {reference!r} {base!r} {must_exist}"
             there = outcome(lambda: str(native.resolve_string_ref(reference, base, must_exist)))  # noqa: B023  (called at once)
-            here = outcome(lambda: ours.resolve(reference, base=base, must_exist=must_exist))  # noqa: B023  (called at once)
+            here = our_outcome(lambda: ours.resolve(reference, base=base, must_exist=must_exist))  # noqa: B023  (called at once)
             if there != here:
                 different.append(f"{call}: {there!r} there, {here!r} here")
             there = outcome(lambda: str(native.resolve_asset_uri(reference)))  # noqa: B023  (called at once)
-            here = outcome(lambda: ours.resolve_asset(reference))  # noqa: B023  (called at once)
+            here = our_outcome(lambda: ours.resolve_asset(reference))  # noqa: B023  (called at once)
             if there != here:
                 different.append(f"asset {reference!r}: {there!r} there, {here!r} here")
     return different

@@ -82,7 +82,7 @@ class Pair(RuleBasedStateMachine):
 
     def both(self, there: Callable[[], object], here: Callable[[], object]) -> str:
         """Make a call in both; return its outcome, which must be the same."""
-        mine = package_oracle.outcome(lambda: str(here()))
+        mine = package_oracle.our_outcome(lambda: str(here()))
         its = package_oracle.outcome(lambda: str(there()))
         assert self.here(mine) == self.here(its)
         return mine

@@ -12,6 +12,7 @@ from sealcar import modelpackage
 from sealcar.modelpackage import (
     AssetMismatchError,
     ConfinementError,
+    FileAccessError,
     MissingError,
     PackageError,
     SchemaError,
@@ -221,6 +222,30 @@ def test_removing_an_asset_waits_for_the_commit(package: Path, tmp_path: Path) -
         editor.remove_shared_asset(uri)
     assert modelpackage.open(package).shared_assets == {}
     assert list((package / "shared_assets").iterdir()) == []
+
+
+def test_a_removal_that_failed_to_be_saved_is_not_made_up_for_later(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asset").mkdir()
+    with modelpackage.edit(package) as editor:
+        uri = editor.add_shared_asset(tmp_path / "asset")
+    editor = modelpackage.edit(package)
+    editor.remove_shared_asset(uri)
+    with monkeypatch.context() as patched:
+
+        def full(*_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        patched.setattr("sealcar.modelpackage.committing.writing.replace", full)
+        with pytest.raises(FileAccessError, match="No space left"):
+            editor.commit()
+    editor.discard()
+    with modelpackage.edit(package) as editor:
+        editor.remove_shared_asset(uri)
+        editor.add_shared_asset(tmp_path / "asset")
+    modelpackage.prune(package)
+    assert uri in modelpackage.open(package).shared_assets
 
 
 def test_removing_an_asset_and_adding_it_again_keeps_it(package: Path, tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ def commit(change: Change) -> None:
         if _current(change.package) != change.read:
             raise StateError("the package was changed by somebody else", where=root)
         with writing.writes(root):
+            # a note that an earlier commit left must not be taken for one of this
+            removals.finish(descriptor, change.package)
             _Commit(descriptor, change).run()
 
 
@@ -107,10 +109,12 @@ class _Commit:
 
     def run(self) -> None:
         same = self._manifest == self._change.read
-        if self._assets or len(self._files) > 1 or (self._files and not same):
+        # what can be done by replacing one file is
+        alone = same and not self._change.removed
+        if self._assets or len(self._files) > 1 or (self._files and not alone):
             self._switch()
             return
-        self._note([self._manifest])
+        self._note(self._manifest)
         for (above, name), data in self._files.items():
             self._make(above)
             with folder(above) as directory:
@@ -131,12 +135,13 @@ class _Commit:
         interim = document(self._interim())
         try:
             self._stage()
-            self._note([interim, self._manifest])
+            # only with this one: the last may be the same as the one before
+            self._note(interim)
             writing.replace(self._descriptor, MANIFEST, interim)
         except BaseException:
             if _current(self._package) != interim:
                 self._unstage(switch)
-                raise
+            raise
         self._tidy(switch)
 
     def _tidy(self, switch: Switch | None) -> None:
@@ -207,10 +212,10 @@ class _Commit:
                 with folder(item.above) as above:
                     writing.remove_tree(above, item.name)
 
-    def _note(self, manifests: list[bytes]) -> None:
+    def _note(self, manifest: bytes) -> None:
         removed = [folder_name(uri) for uri in self._change.removed]
         if removed and Path(self._root, DIRECTORY).is_dir():
-            removals.note(self._descriptor, removed, manifests)
+            removals.note(self._descriptor, removed, manifest)
 
 
 def _holds(file: Path, data: bytes) -> bool:

@@ -80,7 +80,7 @@ class Editor:
         """Set a whole component, to stand in the manifest."""
         self._become(edits.with_component(self._current(), name, body), component=name)
 
-    def set_component_file(self, name: str, path: str) -> None:
+    def set_component_file(self, name: str, path: str | os.PathLike[str]) -> None:
         """Set a component that stands in a file, or in a directory's `component.json`.
 
         A file that doesn't exist will be made, with no variants.
@@ -88,7 +88,9 @@ class Editor:
         Raises:
             StateError: the package was never saved.
         """
-        self._become(edits.with_component_file(self._current(), name, path), component=name)
+        self._become(
+            edits.with_component_file(self._current(), name, os.fspath(path)), component=name
+        )
 
     def remove_component(self, name: str) -> None:
         """Remove a component if it is there; its files stay until a prune after the commit."""
@@ -113,13 +115,14 @@ class Editor:
         self._become(edits.with_info(self._current(), component, variant, namespace, value))
 
     def set_executor_info_file(
-        self, component: str, variant: str, namespace: str, path: str
+        self, component: str, variant: str, namespace: str, path: str | os.PathLike[str]
     ) -> None:
         """Set the file, in the variant's directory, that holds what an executor is told.
 
         It may be written later, but must be there when the package is saved.
         """
-        self._become(edits.with_info(self._current(), component, variant, namespace, path))
+        file = os.fspath(path)
+        self._become(edits.with_info(self._current(), component, variant, namespace, file))
 
     def remove_executor_info(self, component: str, variant: str, namespace: str) -> None:
         """Remove what an executor is told, if it is told anything."""

@@ -70,7 +70,7 @@ class Package:
 
     def resolve(
         self,
-        reference: str,
+        reference: str | os.PathLike[str],
         *,
         base: str | os.PathLike[str] | None = None,
         must_exist: bool = False,
@@ -91,7 +91,7 @@ class Package:
         self._check_open()
         within = str(self.root) if base is None else os.fspath(base)
         return references.resolve(
-            reference, within, self.shared_assets, self.paths, must_exist=must_exist
+            os.fspath(reference), within, self.shared_assets, self.paths, must_exist=must_exist
         )
 
     def resolve_asset(self, uri: str) -> str:

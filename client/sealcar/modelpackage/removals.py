@@ -1,7 +1,7 @@
 """Deletes shared assets once, and only if, a manifest is in place that is without them.
 
 What is found at the default place is an asset of the package whether the manifest names it or not,
-so a removal can't be part of the manifest. A note says which assets go, and with which manifests.
+so a removal can't be part of the manifest. A note says which assets go, and with which manifest.
 """
 
 from __future__ import annotations
@@ -28,16 +28,13 @@ _NOTE: Final = "removals"
 _LONGEST: Final = 16 << 20
 
 
-def note(root: int, names: Iterable[str], manifests: Iterable[bytes]) -> None:
-    """Note the directories of assets that go once one of the manifests is in place.
+def note(root: int, names: Iterable[str], manifest: bytes) -> None:
+    """Note the directories of assets that go once a manifest is in place.
 
     Raises:
         OSError: it can't be written.
     """
-    text = {
-        "assets": sorted(names),
-        "manifests": [hashlib.sha256(manifest).hexdigest() for manifest in manifests],
-    }
+    text = {"assets": sorted(names), "manifest": hashlib.sha256(manifest).hexdigest()}
     with folder(DIRECTORY, root) as above:
         name = f"{_NOTE}{writing.STAGED}{writing.token()}"
         writing.replace(above, name, json.dumps(text).encode())
@@ -69,8 +66,8 @@ def _noted(path: str, digest: str) -> list[str]:
     with suppress(PackageError):
         text = parse(read_document(path, _LONGEST), path)
         if isinstance(text, dict):
-            manifests, assets = text.get("manifests"), text.get("assets")
-            if isinstance(manifests, list) and isinstance(assets, list) and digest in manifests:
+            assets = text.get("assets")
+            if text.get("manifest") == digest and isinstance(assets, list):
                 return [name for name in map(str, assets) if FOLDER.fullmatch(name)]
     return []
 
