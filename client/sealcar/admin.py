@@ -11,6 +11,7 @@ from sealcar.custody import (
     KekStatus,
     KeysStatus,
     Locked,
+    Revoked,
     Rewrapped,
     RewrapStep,
     Rotated,
@@ -52,6 +53,7 @@ class Admin:
                 each.available,
                 each.problem,
                 each.cached,
+                tuple(each.revoked),
             )
             for each in answer.keks
         )
@@ -122,6 +124,32 @@ class Admin:
                     patience.beat()
                     yield from map(_hanging, answer.hanging)
 
+    def revoke(self, version: str, alias: str = "") -> Revoked:
+        """Have a version of a key-encryption key refused for good, cached keys included.
+
+        Args:
+            version: which.
+            alias: empty: the key that the store's own key is under.
+
+        Raises:
+            WrongStateError: it wraps new keys, or the store's own key is under it.
+            NotFoundError: the key has no such version.
+            KeyRefusedError, KeyUnavailableError: there is no such key now.
+            ExhaustedError, StorageError: it holds until the daemon ends, and not longer.
+            UnavailableError: nobody listens, or not to this user.
+        """
+        with self._rpc.translating("revoke"):
+            request = pb.RevokeRequest(version=version, alias=alias)
+            done = self._stub().Revoke(request, timeout=self._rpc.timeout)
+        return Revoked(
+            done.alias,
+            done.version,
+            done.packages,
+            done.older,
+            done.aborted,
+            _holders(done.holders),
+        )
+
     def lock(self) -> Locked:
         """Have every key dropped; what needs one is refused until `unlock`.
 
@@ -130,10 +158,7 @@ class Admin:
         """
         with self._rpc.translating("lock"):
             answer = self._stub().Lock(pb.LockRequest(), timeout=self._rpc.timeout)
-        holders = (
-            Holder(one.session, one.listener, one.uid, one.gid, one.pid) for one in answer.holders
-        )
-        return Locked(tuple(holders), answer.aborted)
+        return Locked(_holders(answer.holders), answer.aborted)
 
     def unlock(self) -> None:
         """Have every key provider opened again.
@@ -157,6 +182,10 @@ class Admin:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _holders(found: Iterable[pb.Holder]) -> tuple[Holder, ...]:
+    return tuple(Holder(one.session, one.listener, one.uid, one.gid, one.pid) for one in found)
 
 
 def _rewrapped(done: pb.Rewrapped) -> Rewrapped:

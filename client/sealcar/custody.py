@@ -20,6 +20,7 @@ class KekStatus:
         available: the provider answered just now.
         problem: why not, else empty.
         cached: unwrapped package keys in the daemon's memory.
+        revoked: versions that an operator revoked.
     """
 
     alias: str
@@ -28,6 +29,7 @@ class KekStatus:
     available: bool
     problem: str
     cached: int
+    revoked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,26 @@ class Holder:
     uid: int
     gid: int
     pid: int
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """What a revocation did.
+
+    Attributes:
+        alias, version: what is refused now.
+        packages: whose newest generation can't be opened any more.
+        older: older generations that can't.
+        aborted: transactions.
+        holders: who was handed plaintext, of whatever package.
+    """
+
+    alias: str
+    version: str
+    packages: int
+    older: int
+    aborted: int
+    holders: tuple[Holder, ...]
 
 
 @dataclass(frozen=True)

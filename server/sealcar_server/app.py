@@ -32,6 +32,7 @@ from sealcar_server.endpoints.grpc_streams import Streams
 from sealcar_server.endpoints.relay import INNER, NAME_BYTES, Relay
 from sealcar_server.service.assembly import Limits, Service
 from sealcar_server.service.custody import Custody
+from sealcar_server.service.revocations import Revocations
 from sealcar_server.store.local import LocalStore
 from sealcar_server.transfer.budget import Budget
 from sealcar_server.transfer.engine import Engine
@@ -93,7 +94,9 @@ class _Daemon:
         )
         self._claim_folders()
         keyring = Custody(
-            lambda: trust.keyring_of(settings), locked=settings.daemon.start == "locked"
+            lambda: trust.keyring_of(settings),
+            Revocations(self._state),
+            locked=settings.daemon.start == "locked",
         )
         stack.callback(keyring.close)
         store = stack.enter_context(LocalStore.open(settings.store.path))

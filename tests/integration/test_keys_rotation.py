@@ -119,7 +119,7 @@ def rewrap_until_killed(daemon: Daemon, after: float) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(daemon: Daemon, seed: int) -> None:
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311  (moments to kill at)
     with daemon.connect() as client:
         for at in range(PACKAGES):
             payload = PlannedBytes("model.onnx", "model", DATA[: 5000 + at])

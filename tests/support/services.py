@@ -15,6 +15,7 @@ from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service.assembly import Limits, Service
 from sealcar_server.service.custody import Custody
 from sealcar_server.service.metering import UNMETERED, Meter
+from sealcar_server.service.revocations import Revocations
 from sealcar_server.service.store_key import create_store
 from sealcar_server.service.values import (
     CommitValues,
@@ -74,7 +75,7 @@ class Running:
         def ring() -> KeyRing:
             return KeyRing({KEK: next(made, None) or FileProvider(kek)}, lifetime=60)
 
-        self.keyring = self._stack.enter_context(Custody(ring))
+        self.keyring = self._stack.enter_context(Custody(ring, Revocations(state)))
         found = (self.store_path / "store.json").exists()
         self.store = self._stack.enter_context(
             LocalStore.open(self.store_path)

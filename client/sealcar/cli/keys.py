@@ -11,10 +11,11 @@ import click
 from sealcar.address import Address
 from sealcar.cli import report, tables
 from sealcar.cli.listener import prints_json
+from sealcar.cli.locking import show_holders
 from sealcar.cli.operator import asks_the_admin_socket
 from sealcar.cli.progress import packages_moving
 from sealcar.cli.status import show_keys
-from sealcar.errors import InvalidRequestError
+from sealcar.errors import InvalidRequestError, WrongStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,6 +117,37 @@ def rewrap(
         ctx.exit(done.failures[0].exit_code)
 
 
+@keys.command(
+    epilog=report.examples("sealcar keys revoke 3", "sealcar keys revoke 3 --key customer-a --yes")
+)
+@click.argument("version")
+@click.option("--key", "alias", default="", help="Alias of the key; by default the store's.")
+@click.option("--yes", is_flag=True, help="Even though packages can't be opened any more then.")
+@prints_json
+@asks_the_admin_socket
+def revoke(admin: Admin, version: str, *, alias: str, yes: bool, as_json: bool) -> None:
+    """Refuse VERSION of a key for good, cached keys included.
+
+    Whatever is still under it can't be opened any more, not even to be moved: so `sealcar keys
+    rewrap` comes first. Transfers of such packages end. The version that wraps new keys, and the
+    one that the store's own key is under, can't be revoked.
+
+    It is this daemon that refuses. Copies of the store open wherever the key itself still works:
+    end it there too, by taking its line out of the key file, or at its service.
+    """
+    if not yes:
+        _refuse_if_needed(admin, version, alias)
+    done = admin.revoke(version, alias)
+    if as_json:
+        report.emit(asdict(done))
+        return
+    click.echo(f"version {done.version} of key {done.alias} is revoked")
+    click.echo(
+        f"can't be opened any more: {done.packages} packages, {done.older} older generations"
+    )
+    show_holders(done.holders)
+
+
 @keys.command("report", epilog=report.examples("sealcar keys report", "sealcar keys report --json"))
 @click.option("--packages", is_flag=True, help="Name every generation, not only how many.")
 @prints_json
@@ -134,6 +166,21 @@ def report_(admin: Admin, *, packages: bool, as_json: bool) -> None:
     if packages:
         click.echo()
         _show_generations(found)
+
+
+def _refuse_if_needed(admin: Admin, version: str, alias: str) -> None:
+    found = list(admin.report())
+    alias = alias or found[0].kek_alias
+    lost = [
+        f"{each.package}@{each.version}"
+        for each in found
+        if each.package and each.newest and (each.kek_alias, each.kek_version) == (alias, version)
+    ]
+    if lost:
+        raise WrongStateError(
+            f"{len(lost)} packages couldn't be opened any more, {lost[0]} for one: move them with"
+            f" `sealcar keys rewrap --from {version}`, or say --yes"
+        )
 
 
 def _package(text: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from sealcar.cli.operator import asks_the_admin_socket
 
 if TYPE_CHECKING:
     from sealcar.admin import Admin
+    from sealcar.custody import Holder
 
 
 @click.command(
@@ -33,14 +34,19 @@ def lock(admin: Admin, *, as_json: bool) -> None:
         report.emit(asdict(done))
         return
     click.echo(f"locked; {done.aborted} transactions aborted")
-    if not done.holders:
+    show_holders(done.holders)
+
+
+def show_holders(holders: tuple[Holder, ...]) -> None:
+    """Name the processes that plaintext can't be taken back from."""
+    if not holders:
         return
     click.echo("Plaintext stays in the memory of these processes until they exit:")
     tables.show(
         ["session", "pid", "uid", "gid", "listener"],
         [
             [each.session, each.pid or "unknown", each.uid, each.gid, each.listener]
-            for each in done.holders
+            for each in holders
         ],
     )
 

@@ -92,7 +92,7 @@ def show_keys(keys: KeysStatus) -> None:
         click.echo("LOCKED: the daemon has no key before `sealcar unlock`")
         return
     tables.show(
-        ["key", "provider", "version", "state", "package keys cached"],
+        ["key", "provider", "version", "state", "package keys cached", "revoked"],
         [
             [
                 each.alias,
@@ -100,6 +100,7 @@ def show_keys(keys: KeysStatus) -> None:
                 each.version,
                 "available" if each.available else each.problem,
                 each.cached,
+                ", ".join(each.revoked),
             ]
             for each in keys.keys
         ],

@@ -23,8 +23,12 @@ class Doors:
     def __init__(self, data: DataSocket, streams: Streams, sessions: Sessions) -> None:
         self._data, self._streams, self._sessions = data, streams, sessions
 
+    def check_permits(self) -> None:
+        """End the transfers whose permits have fallen; gRPC's see to it before their next piece."""
+        self._data.policy_changed()
+
     def end_transfers(self) -> None:
-        """End those whose permits have fallen, and return when they have ended.
+        """End all transfers, whose permits have fallen, and return when they have ended.
 
         Calls that wait for their clients can't say why they end: those are cancelled.
         """

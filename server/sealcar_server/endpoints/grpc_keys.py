@@ -46,6 +46,7 @@ class KeysServicer(keys_pb2_grpc.KeysServicer):
                     available=one.available,
                     problem=one.problem,
                     cached=one.cached,
+                    revoked=self._keys.revoked(one.alias),
                 )
                 for one in self._keys.status()
             ],
@@ -86,6 +87,22 @@ class KeysServicer(keys_pb2_grpc.KeysServicer):
         found = map(_hanging, self._keys.report())
         while page := list(islice(found, MAX_HANGING)):
             yield pb.ReportResponse(hanging=page)
+
+    def Revoke(  # noqa: N802  (wire name)
+        self,
+        request: pb.RevokeRequest,
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> pb.RevokeResponse:
+        """Refuse a version of a key."""
+        done = self._keys.revoke(request.version, request.alias)
+        return pb.RevokeResponse(
+            alias=done.alias,
+            version=done.version,
+            packages=done.packages,
+            older=done.older,
+            aborted=done.aborted,
+            holders=map(_holder, done.holders),
+        )
 
     def Lock(  # noqa: N802  (wire name)
         self,

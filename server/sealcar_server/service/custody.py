@@ -1,4 +1,8 @@
-"""The key ring as long as there is one: an operator's lock drops it, with every key in it."""
+"""The key ring as operators let it be used.
+
+A lock drops it, with every key in it. A revoked version is refused on the way in and on the way
+out, so that neither a cache nor a call under way gets round it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from sealcar.errors import KeyRefusedError
 from sealcar_server.service.gate import locked
 
 if TYPE_CHECKING:
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
     from sealcar_server.keys.provider import KekStatus, WrappedKey
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.secret import SecretBuffer
+    from sealcar_server.service.revocations import Revocations
 
 
 class Custody:
@@ -23,14 +29,17 @@ class Custody:
 
     Args:
         open_ring: makes a ring; called at every unlocking.
+        revocations: versions that are refused.
         locked: begin without one.
 
     Raises:
         SealcarError: whatever `open_ring` raises.
     """
 
-    def __init__(self, open_ring: Callable[[], KeyRing], *, locked: bool = False) -> None:
-        self._open_ring = open_ring
+    def __init__(
+        self, open_ring: Callable[[], KeyRing], revocations: Revocations, *, locked: bool = False
+    ) -> None:
+        self._open_ring, self.revocations = open_ring, revocations
         self._changed = threading.Condition()
         self._asking = 0
         self._ring: KeyRing | None = None if locked else open_ring()
@@ -43,17 +52,29 @@ class Custody:
     def wrap(self, alias: str, key: SecretBuffer, context: bytes) -> WrappedKey:
         """Wrap a key for a context; LockedError, or as the ring raises."""
         with self._using() as ring:
-            return ring.wrap(alias, key, context)
+            wrapped = ring.wrap(alias, key, context)
+        self.revocations.refuse(alias, wrapped.version)
+        return wrapped
 
     def unwrap(self, alias: str, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
         """Return a copy of the key; LockedError, or as the ring raises."""
         with self._using() as ring:
-            return ring.unwrap(alias, wrapped, context)
+            self.revocations.refuse(alias, wrapped.version)
+            key = ring.unwrap(alias, wrapped, context)
+        try:
+            self.revocations.refuse(alias, wrapped.version)
+        except KeyRefusedError:
+            key.close()
+            raise
+        return key
 
     def rewrap(self, alias: str, wrapped: WrappedKey, context: bytes) -> WrappedKey:
         """Return the same key under the current version; LockedError, or as the ring raises."""
         with self._using() as ring:
-            return ring.rewrap(alias, wrapped, context)
+            self.revocations.refuse(alias, wrapped.version)
+            rewrapped = ring.rewrap(alias, wrapped, context)
+        self.revocations.refuse(alias, rewrapped.version)
+        return rewrapped
 
     def rotate(self, alias: str) -> str:
         """Make a new version of a key; LockedError, or as the ring raises."""
@@ -65,10 +86,33 @@ class Custody:
         with self._using() as ring:
             return ring.current_version(alias)
 
-    def admit(self) -> None:
-        """Return while there are keys; LockedError while there are none."""
+    def versions(self, alias: str) -> tuple[str, ...]:
+        """Return the versions that unwrap, if the provider tells; raises as the ring does."""
+        with self._using() as ring:
+            return ring.describe(alias).versions
+
+    def admit(self, alias: str, version: str) -> None:
+        """Return if what is under this version may be opened.
+
+        Raises:
+            LockedError: there is no key now.
+            KeyRefusedError: the version is revoked.
+        """
         with self._using():
-            pass
+            self.revocations.refuse(alias, version)
+
+    def revoke(self, alias: str, version: str) -> None:
+        """Refuse a version from now on, and forget the keys that were unwrapped by it.
+
+        Raises:
+            LockedError, KeyRefusedError: there is no such key now.
+            ExhaustedError, StorageError: it holds until the daemon ends, and not longer.
+        """
+        with self._using() as ring:
+            try:
+                self.revocations.add(alias, version)
+            finally:
+                ring.forget(alias)
 
     def status(self) -> list[KekStatus]:
         """Ask every provider for its health; nobody is asked while it is locked."""

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import LockedError
 from sealcar_server.access.policy import Right
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sealcar.errors import SealcarError
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
+
+_REMEMBERED: Final = 120.0  # seconds; a transfer that its client leaves waiting ends sooner
 
 
 class Gate:
     """Decides as the policy does while it is open; then nothing but listing is allowed.
 
-    A transfer under way checks its permit, which falls when the gate closes.
+    A transfer under way checks its permit, which falls when the gate closes. A new permit isn't
+    checked against what ended before it.
 
     Args:
         rules: the policy.
@@ -28,6 +35,7 @@ class Gate:
         self._lock = threading.Lock()
         self._changes = 0
         self._locked = locked
+        self._ended: dict[str, tuple[float, SealcarError]] = {}
 
     @property
     def generation(self) -> int:
@@ -45,13 +53,25 @@ class Gate:
             self._locked = locked
             self._changes += 1
 
+    def end(self, packages: Iterable[str], why: SealcarError) -> None:
+        """Let the permits fall that were given on these packages so far."""
+        with self._lock:
+            now = time.monotonic()
+            kept = {name: one for name, one in self._ended.items() if now - one[0] < _REMEMBERED}
+            self._ended = {**kept, **dict.fromkeys(packages, (now, why))}
+            self._changes += 1
+
     def allows(self, principal: Principal, right: Right, package: str, component: str = "") -> bool:
         """Tell whether a grant allows it.
 
         Raises:
             LockedError: the daemon is locked.
+            SealcarError: what `end` was told, as long as older permits may be around.
         """
         self._refuse(right)
+        since, why = self._ended.get(package, (0.0, None))
+        if why is not None and right is not Right.LIST and time.monotonic() - since < _REMEMBERED:
+            raise type(why)(why.message, retry_after=why.retry_after)
         return self._rules.allows(principal, right, package, component)
 
     def require(self, principal: Principal, right: Right, package: str, component: str = "") -> str:

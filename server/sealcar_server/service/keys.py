@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from sealcar.errors import ConfigurationError, KeyUnavailableError, RuntimeSupportError
+from sealcar.errors import (
+    ConfigurationError,
+    InvalidRequestError,
+    KeyRefusedError,
+    KeyUnavailableError,
+    NotFoundError,
+    RuntimeSupportError,
+    WrongStateError,
+)
 from sealcar_server.service.failing import during
 from sealcar_server.service.hanging import hanging
 
@@ -45,6 +53,26 @@ class Holder:
 
 
 @dataclass(frozen=True)
+class Revoked:
+    """What a revocation did.
+
+    Attributes:
+        alias, version: what is refused now.
+        packages: whose newest generation can't be opened any more.
+        older: older generations that can't.
+        aborted: transactions.
+        holders: who was handed plaintext, of whatever package.
+    """
+
+    alias: str
+    version: str
+    packages: int
+    older: int
+    aborted: int
+    holders: tuple[Holder, ...]
+
+
+@dataclass(frozen=True)
 class Locked:
     """What locking couldn't take back, and how many transactions it aborted."""
 
@@ -55,8 +83,11 @@ class Locked:
 class Doors(Protocol):
     """Where transfers go on."""
 
+    def check_permits(self) -> None:
+        """End the transfers whose permits have fallen."""
+
     def end_transfers(self) -> None:
-        """End those whose permits have fallen, and return when they have ended."""
+        """End all transfers, whose permits have fallen, and return when they have ended."""
 
     def holders(self) -> Sequence[Holder]:
         """Return who was handed plaintext."""
@@ -72,6 +103,9 @@ def _as_seen_from_afar() -> Iterator[None]:
 
 
 class _NoDoors:
+    def check_permits(self) -> None:
+        """There are no transfers."""
+
     def end_transfers(self) -> None:
         """There are none."""
 
@@ -145,6 +179,64 @@ class Keys:
         """Tell what hangs on which version; see `hanging`."""
         with during("report"):
             yield from hanging(self._store)
+
+    def revoke(self, version: str, alias: str = "") -> Revoked:
+        """Refuse a version of a key-encryption key from now on, cached keys included.
+
+        Transfers of packages with a generation under it end.
+
+        Args:
+            version: which.
+            alias: empty: the key that the store's own key is under.
+
+        Raises:
+            WrongStateError: it wraps new keys, or the store's own key is under it.
+            NotFoundError: the key has no such version.
+            LockedError, KeyRefusedError, KeyUnavailableError: there is no such key now.
+            ExhaustedError, StorageError: it holds until the daemon ends, and not longer.
+        """
+        alias = alias or self._store.identity.kek_alias
+        with self._turn, during("revoke"):
+            self._refuse_indispensable(alias, version)
+            self._custody.revoke(alias, version)
+            found = [
+                one
+                for one in hanging(self._store)
+                if (one.kek_alias, one.kek_version) == (alias, version)
+            ]
+            names = {one.name for one in found}
+            self._gate.end(
+                names, KeyRefusedError(f"version {version} of key {alias} is revoked: open it anew")
+            )
+            self._doors.check_permits()
+            newest = {(one.name, one.version) for one in found if one.newest}
+            aborted = self._registry.revoke(
+                lambda one: (one.scope.package, one.scope.version) in newest
+            )
+        _log.warning("key version revoked", alias=alias, version=version, packages=len(newest))
+        older = len(found) - len(newest)
+        holders = tuple(self._doors.holders())
+        return Revoked(alias, version, len(newest), older, aborted, holders)
+
+    def revoked(self, alias: str) -> list[str]:
+        """Return the versions of a key that are revoked."""
+        return self._custody.revocations.of(alias)
+
+    def _refuse_indispensable(self, alias: str, version: str) -> None:
+        if not version:
+            raise InvalidRequestError("name a version")
+        if version == self._custody.current_version(alias):
+            raise WrongStateError(
+                f"version {version} wraps new keys: use `sealcar keys rotate` before"
+            )
+        identity = self._store.identity
+        if (identity.kek_alias, identity.kek_version) == (alias, version):
+            raise WrongStateError(
+                f"the store's own key is under version {version}: use `sealcar keys rewrap` before"
+            )
+        known = self._custody.versions(alias)
+        if known and version not in known:
+            raise NotFoundError(f"key {alias} has no version {version[:20]!a}")
 
     def lock(self) -> Locked:
         """Drop every key, end what is under way, and refuse what needs a key until `unlock`.

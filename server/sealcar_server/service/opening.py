@@ -82,9 +82,11 @@ class Opener:
             names.store_name(version, "version")
         with during("open", package=name, version=version, generation=number):
             number = number or self._newest(name, version, least)
-            self._keyring.admit()
             found = self._remembered.get((name, version, number))
-            return found or self._load(name, version, number)
+            if found is None:
+                return self._load(name, version, number)
+            self._keyring.admit(found.record.kek_alias, found.record.kek_version)
+            return found
 
     def remembers(self, name: str, version: str, number: int) -> bool:
         """Tell whether `open` would find this at once; never of what isn't named exactly."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sealcar import names
-from sealcar.errors import InvalidRequestError, LockedError, NotFoundError, WrongStateError
+from sealcar.errors import InvalidRequestError, NotFoundError, SealcarError, WrongStateError
 from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.service import naming
@@ -215,7 +215,7 @@ class Payloads:
         principal, scope = transaction.principal, transaction.scope
         try:
             return self._policy.allows(principal, Right.WRITE, scope.package, scope.component)
-        except LockedError:
+        except SealcarError:
             return False
 
     def _begun(

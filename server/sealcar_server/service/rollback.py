@@ -8,22 +8,19 @@ written, what was seen is remembered by this process alone, and the log says so.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from sealcar.errors import NotFoundError, SealcarError, StorageError
-from sealcar_server.store.directory import Directory
-from sealcar_server.store.failure import storing
+from sealcar.errors import SealcarError, StorageError
+from sealcar_server.service import state_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FILE: Final = "seen.json"
-_NEW: Final = "seen.json.new"
 _FORMAT: Final = "1"
 _LIMIT: Final = 256 * 1024 * 1024
 _log: Final = structlog.get_logger("sealcar.rollback")
@@ -83,7 +80,7 @@ class Seen:
             nested.setdefault(name, {})[version] = entry
         text = json.dumps({"format": _FORMAT, "packages": nested, "current": self._pointers})
         try:
-            _replace(self._state, text.encode())
+            state_file.replace(self._state, FILE, text.encode())
         except SealcarError as error:
             _log.error(
                 "what was seen can't be saved: a rollback over a restart would go unnoticed",
@@ -91,20 +88,9 @@ class Seen:
             )
 
 
-def _replace(state: Path, data: bytes) -> None:
-    with Directory.open(state) as directory:
-        directory.remove(_NEW)
-        directory.write(_NEW, data)
-        with storing(FILE):
-            os.rename(_NEW, FILE, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
-        directory.sync()
-
-
 def _load(state: Path) -> tuple[dict[tuple[str, str], Sighting], dict[str, int]]:
-    try:
-        with Directory.open(state) as directory:
-            data = directory.read(FILE, _LIMIT)
-    except NotFoundError:
+    data = state_file.read(state, FILE, _LIMIT)
+    if data is None:
         return {}, {}
     try:
         return _parsed(json.loads(data))
