@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -42,3 +43,34 @@ def test_a_random_package_opens_here_as_it_does_there(
 
 def test_random_references_lead_to_the_same_places(package: Path) -> None:
     assert package_oracle.different_references(package, 8_000, seed=1) == []
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        {"c": "c.json\0x"},
+        {"c": {"variants": {"v\0x": {}}}},
+        {"c": {"variants": {"v": {"variant_directory": "v\0x"}}}},
+        {"c": {"variants": {"v": {"executor_info": {"own": "info.json\0x"}}}}},
+    ],
+)
+def test_a_path_that_ends_at_a_nul_there_is_refused_here(
+    package: Path, components: dict[str, Any]
+) -> None:
+    manifest = {"schema_version": "1.0", "components": components}
+    (package / "manifest.json").write_text(json.dumps(manifest))
+    package_oracle.native_info(package, modelpackage.Rules())
+    with pytest.raises(modelpackage.InvalidPathError):
+        modelpackage.open(package)
+
+
+def test_a_document_that_is_too_deep_opens_only_there(package: Path) -> None:
+    depth = modelpackage.Limits().depth
+    text = '{"schema_version":"1.0","components":{},"additional_metadata":%s}'
+    (package / "manifest.json").write_text(text % ("[" * depth + "]" * depth))
+    package_oracle.native_info(package, modelpackage.Rules())
+    with pytest.raises(modelpackage.LimitError):
+        modelpackage.open(package)
+    limits = modelpackage.Limits(depth=depth + 1)
+    deeper = modelpackage.Rules(limits=limits)
+    assert package_oracle.our_info(package, deeper) == package_oracle.native_info(package, deeper)

@@ -18,10 +18,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AVAILABLE = hasattr(onnxruntime, "ModelPackage")
-# Where reading may differ. Whatever isn't in here must be the same.
+# Where the two may differ, and why ours is right. Whatever isn't in here must be the same.
 DIFFERENCES = {
+    # reading
     "trailing_slash": "a variant called `none/..` has its directory with a slash at the end there",
+    "nul": "texts end at a NUL there; here they don't, and no path may hold one",
     "limits": "over the limits of size and depth, packages are refused here",
+    # writing
+    "unsaved_version": "a package that was never saved says 0.0 there; here what will be written",
+    "metadata_after_commit": "metadata of the package isn't told of there; here it is",
+    "variant_metadata": "metadata of a variant is lost by a commit there; here it is written",
+    "failed_setter": "a path to bad JSON is refused there and stays set; here nothing changes",
+    "commit_would_not_open": "a commit writes packages there that don't open; here it is refused",
+    "shared_file": "of components in one file the last is written there; here they must agree",
+    "commit_failed_halfway": "a commit that fails leaves files there; here none",
+    "save_as": "only JSON files and assets are saved elsewhere there; here the whole package",
+    "dense": "moved components lose their variants' directories there; here paths are rewritten",
+    "prune": "what is still needed is deleted there; here nothing that is, and nothing unsaved",
+    "pending_order": "assets yet to be copied come in any order there; here as they were added",
+    "asset_removed_late": "assets are deleted at once there; here by the commit",
+    "unsaved_paths": "without a directory paths are the process's there; here there are none",
 }
 # the library tells its kinds of errors apart by these; `kind` gives ours the same names
 KINDS: tuple[tuple[type[modelpackage.PackageError], str], ...] = (

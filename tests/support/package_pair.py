@@ -20,23 +20,6 @@ from sealcar import modelpackage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Where the two may part, and why ours is right. Whatever isn't in here must be the same.
-DIFFERENCES = {
-    "unsaved_version": "a package that was never saved says 0.0 there; here what will be written",
-    "metadata_after_commit": "metadata of the package isn't told of there; here it is",
-    "variant_metadata": "metadata of a variant is lost by a commit there; here it is written",
-    "failed_setter": "a path to bad JSON is refused there and stays set; here nothing changes",
-    "commit_would_not_open": "a commit writes packages there that don't open; here it is refused",
-    "shared_file": "of components in one file the last is written there; here they must agree",
-    "commit_failed_halfway": "a commit that fails leaves files there; here none",
-    "save_as": "only JSON files and assets are saved elsewhere there; here the whole package",
-    "dense": "moved components lose their variants' directories there; here paths are rewritten",
-    "prune": "what is still needed is deleted there; here nothing that is, and nothing unsaved",
-    "pending_order": "assets yet to be copied come in any order there; here as they were added",
-    "asset_removed_late": "assets are deleted at once there; here by the commit",
-    "unsaved_paths": "without a directory paths are the process's there; here there are none",
-}
-
 
 class Pair(RuleBasedStateMachine):
     """Both libraries get the same calls; what they say and write must be the same."""
@@ -74,7 +57,7 @@ class Pair(RuleBasedStateMachine):
 
     def part(self, why: str) -> None:
         """The two parted, for a reason of the table; nothing more can be compared."""
-        assert why in DIFFERENCES
+        assert why in package_oracle.DIFFERENCES
         self.over = why
 
     def here(self, text: str) -> str:

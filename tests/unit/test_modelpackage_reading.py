@@ -73,6 +73,14 @@ def test_an_error_names_the_json_path(tmp_path: Path, members: Any, where: str) 
     assert caught.value.where == where
 
 
+def test_an_error_in_a_file_of_its_own_names_the_json_path_and_the_file(tmp_path: Path) -> None:
+    (tmp_path / "decoder.json").write_text('{"variants": {"cpu": {"executor_info": []}}}')
+    with pytest.raises(modelpackage.SchemaError) as caught:
+        modelpackage.open(write(tmp_path, components={"decoder": "decoder.json"}))
+    assert caught.value.where == "components.decoder.variants.cpu.executor_info"
+    assert str(tmp_path / "decoder.json") in str(caught.value)
+
+
 def test_a_hostile_key_is_shown_on_one_line(tmp_path: Path) -> None:
     with pytest.raises(modelpackage.SchemaError) as caught:
         modelpackage.open(write(tmp_path, components={"\n\x1b[31m" * 99: 1}))

@@ -13,6 +13,7 @@ from sealcar.modelpackage.errors import (
     InvalidPathError,
     LimitError,
     MissingError,
+    PackageError,
     SchemaError,
 )
 from sealcar.modelpackage.files import read_document
@@ -56,9 +57,12 @@ class Parts:
         """
         if isinstance(value, str):
             file, inner = self.component_file(value, where)
-            where = f"{where} ({file})"
             body = self.document(str(file), may_be_link=inner)
-            return self.body(name, body, where, file=file, limit=limit)
+            try:
+                return self.body(name, body, where, file=file, limit=limit)
+            except PackageError as error:
+                message = f"{error.message} (in {str(file)!a})"
+                raise type(error)(message, where=error.where) from error
         if isinstance(value, dict):
             return self.body(name, value, where, file=None, limit=limit)
         raise SchemaError("must be a path or an object", where=where)
