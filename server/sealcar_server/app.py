@@ -19,6 +19,7 @@ from sealcar.errors import SealcarError
 from sealcar_server import hardening, metrics, trust
 from sealcar_server.access.live_policy import LivePolicy
 from sealcar_server.access.sessions import Sessions
+from sealcar_server.auditing import Accounting
 from sealcar_server.endpoints import data_door, listening
 from sealcar_server.endpoints.data_packets import name_senders
 from sealcar_server.endpoints.data_socket import DataSocket
@@ -87,19 +88,22 @@ class _Daemon:
         hardening.allow_many_files()
         trust.refuse_what_others_can_write(settings)
         self._meter = metrics.Metrics()
+        self._accounting = Accounting(settings, self._meter.audited)
+        stack.callback(self._accounting.close)
         self.policy = LivePolicy(
             settings.policy.file,
             lambda: trust.policy_of(settings, self._meter.denied),
-            self._meter.policy,
+            self._policy_loaded,
         )
         self._claim_folders()
+        store = stack.enter_context(LocalStore.open(settings.store.path))
         keyring = Custody(
-            lambda: trust.keyring_of(settings),
+            lambda: self._accounting.open_ring(store.identity.kek_alias),
             Revocations(self._state),
             locked=settings.daemon.start == "locked",
         )
         stack.callback(keyring.close)
-        store = stack.enter_context(LocalStore.open(settings.store.path))
+        self._accounting.seal_by(keyring)
         self.service = Service.over(
             store,
             keyring,
@@ -107,6 +111,7 @@ class _Daemon:
             state=self._state,
             limits=Limits(transaction_ttl=settings.transfer.transaction_ttl),
             meter=self._meter,
+            trail=self._accounting.trail,
         )
         stack.callback(self.service.close)
 
@@ -160,6 +165,10 @@ class _Daemon:
             if signal.sigtimedwait(_STOP, _DRAIN_STEP) is not None:
                 break
 
+    def _policy_loaded(self, generation: int, broken: bool) -> None:  # noqa: FBT001  (a hook's)
+        self._meter.policy(generation, broken)
+        self._accounting.policy_loaded(generation, broken=broken)
+
     def _busy(self) -> bool:
         return not self._data.drain(0) or self._streams.count() > 0
 
@@ -174,9 +183,10 @@ class _Daemon:
         self._state = trust.own_folder(self._settings.daemon.state_dir)
         self._inner = trust.own_folder(self._state / "inner")
         self._admin = trust.own_folder(self._settings.admin.dir)
+        audit = trust.own_folder(self._accounting.folder)
         listening.socket_path(self._inner, "x" * NAME_BYTES)
         listening.socket_path(self._admin, listening.ADMIN)
-        for folder in (self._state, self._admin):
+        for folder in (self._state, self._admin, audit):
             self._stack.enter_context(listening.sole_server(folder))
         for listener in self._settings.listen.values():
             for name in (listening.GRPC, listening.DATA):
@@ -187,7 +197,12 @@ class _Daemon:
     def _start_admin(self) -> None:
         path = self._admin / listening.ADMIN
         # the socket's mode admits nobody else than the daemon's user and root
-        guard = Guard(lambda _peer: os.geteuid(), self._streams, self._meter)
+        guard = Guard(
+            lambda _peer: os.geteuid(),
+            self._streams,
+            self._meter,
+            lambda method, announced: self._accounting.trail.operation(method, announced=announced),
+        )
         server = admin_server(path, guard, KeysServicer(self.service.keys))
         self._serve(server)
         self._stack.callback(path.unlink, missing_ok=True)

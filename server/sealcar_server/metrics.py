@@ -21,6 +21,7 @@ from sealcar.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sealcar_server.access.audit.chain import Position
     from sealcar_server.settings_kinds import Address
 
 _SECONDS: Final = (0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60)
@@ -104,6 +105,16 @@ class Metrics:
             "1 while an operator's lock keeps every key away.",
             registry=registry,
         )
+        self._audit = Info(
+            "sealcar_audit",
+            "The last line of the audit log, as of the last interval: its sequence and MAC.",
+            registry=registry,
+        )
+        self._audit_writable = Gauge(
+            "sealcar_audit_writable",
+            "0 while the audit log can't be written.",
+            registry=registry,
+        )
         self._build = Info("sealcar_build", "The daemon's release.", registry=registry)
 
     def started(self, release: str, isolation: str, memory_limit: int) -> None:
@@ -157,6 +168,11 @@ class Metrics:
         """Record which policy is in force, and whether the file could be one."""
         self._policy_generation.set(generation)
         self._policy_broken.set(broken)
+
+    def audited(self, last: Position, writable: bool) -> None:  # noqa: FBT001  (a hook's argument)
+        """Record the audit log's last line, and whether there can be a next one."""
+        self._audit.info({"sequence": str(last.sequence), "mac": last.mac})
+        self._audit_writable.set(writable)
 
     def draining(self) -> None:
         """Record that the daemon takes no new work."""

@@ -120,6 +120,28 @@ class Transfer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Audit:
+    """[audit]: who was let do what, and which keys were used."""
+
+    mode: Annotated[
+        str,
+        Spec(
+            kinds.choice("required", "best-effort", "off"),
+            "required: what can't be accounted for is refused",
+        ),
+    ] = "required"
+    dir: Annotated[
+        Path | None, Spec(kinds.path(), "directory of the audit log; by default of the state")
+    ] = None
+    sync_interval: Annotated[
+        float, Spec(kinds.duration(0.05, 60), "how long a line may not be on the disk yet")
+    ] = 1.0
+    file_size: Annotated[
+        int, Spec(kinds.size(64 << 10), "after how many bytes a new file is begun")
+    ] = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
 class Log:
     """[log]: one line an event, on standard error."""
 
@@ -143,10 +165,11 @@ class Settings:
     keys: Mapping[str, Key]
     policy: PolicyFile
     transfer: Transfer
+    audit: Audit
     log: Log
 
 
-Section = Daemon | Listen | Admin | Metrics | Store | Key | PolicyFile | Transfer | Log
+Section = Daemon | Listen | Admin | Metrics | Store | Key | PolicyFile | Transfer | Audit | Log
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "daemon": Daemon,
     "admin": Admin,
@@ -154,6 +177,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "store": Store,
     "policy": PolicyFile,
     "transfer": Transfer,
+    "audit": Audit,
     "log": Log,
 }
 NAMED: Final[Mapping[str, type[Section]]] = {"listen": Listen, "keys": Key}

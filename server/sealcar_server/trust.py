@@ -90,8 +90,17 @@ def policy_of(settings: Settings, on_denied: Callable[[str], None]) -> Policy:
     return policy
 
 
-def keyring_of(settings: Settings) -> KeyRing:
+def keyring_of(
+    settings: Settings,
+    using: Callable[[str, str, str], contextlib.AbstractContextManager[object]] = (
+        lambda *_: contextlib.nullcontext()
+    ),
+) -> KeyRing:
     """Make every key provider. One that can't be reached yet is no reason not to start.
+
+    Args:
+        settings: of the daemon.
+        using: entered around each request to a provider.
 
     Raises:
         ConfigurationError: one's setting is wrong.
@@ -105,7 +114,12 @@ def keyring_of(settings: Settings) -> KeyRing:
             opened.callback(providers[alias].close)
         opened.pop_all()
     intervals = {alias: key.check_interval for alias, key in settings.keys.items()}
-    return KeyRing(providers, lifetime=settings.daemon.key_lifetime, check_interval=intervals)
+    return KeyRing(
+        providers,
+        lifetime=settings.daemon.key_lifetime,
+        using=using,
+        check_interval=intervals,
+    )
 
 
 def _provider(alias: str, key: Key) -> KeyProvider:

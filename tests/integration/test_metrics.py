@@ -27,6 +27,9 @@ COUNTS = {
     "sealcar_denials",
     "sealcar_isolation",
     "sealcar_grpc_requests",
+    "sealcar_policy_generation",
+    "sealcar_policy_broken",
+    "sealcar_audit_writable",
     "sealcar_draining",
 }
 LABELS = {"direction", "delivery", "phase", "rule", "mode", "method", "code", "le"}

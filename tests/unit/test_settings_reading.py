@@ -154,7 +154,10 @@ def test_a_key_can_be_a_credential_of_systemd(file: Path, monkeypatch: pytest.Mo
     [
         ("[log]\nlevel = 3\n", "[log] level must be one of: debug, info, warning, error: 3 is not"),
         ("[log]\nlevle = 3\n", "[log] key 'levle' is unknown; did you mean 'level'? allowed:"),
-        ("[lgo]\n", "section 'lgo' is unknown; did you mean 'log'? allowed: admin, daemon, keys"),
+        (
+            "[lgo]\n",
+            "section 'lgo' is unknown; did you mean 'log'? allowed: admin, audit, daemon, keys",
+        ),
         ("[log\n", "not a TOML file"),
         ("[transfer]\nwait = true\n", "[transfer] wait must be seconds from 0 to 3600"),
         ("[transfer]\nwait = 4000\n", 'or text such as "5min": 4000 is out of range'),

@@ -6,7 +6,7 @@ Servicers behind it only translate; an error that they raise reaches the caller 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import grpc
@@ -38,9 +38,18 @@ class Guard(grpc.ServerInterceptor):
         uid_of: gives the uid behind `context.peer()`, or raises; so no method runs for nobody.
         streams: limits of streaming calls.
         observer: told of each call's end.
+        account: entered around each call, with its name, and whether it sends much before it ends;
+            what it raises refuses the call.
     """
 
-    def __init__(self, uid_of: Callable[[str], int], streams: Streams, observer: Observer) -> None:
+    def __init__(
+        self,
+        uid_of: Callable[[str], int],
+        streams: Streams,
+        observer: Observer,
+        account: Callable[[str, bool], AbstractContextManager[object]] = lambda *_: nullcontext(),
+    ) -> None:
+        self._account = account
         self._uid_of = uid_of
         self._streams = streams
         self._observer = observer
@@ -75,7 +84,8 @@ class Guard(grpc.ServerInterceptor):
         def call(request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401  (any message)
             with self._answering(name, context):
                 self._uid_of(context.peer())
-                return method(request, context)
+                with self._account(name, False):  # noqa: FBT003  (a hook's argument)
+                    return method(request, context)
 
         return call
 
@@ -83,7 +93,10 @@ class Guard(grpc.ServerInterceptor):
         def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:  # noqa: ANN401  (any message)
             with self._answering(name, context):
                 uid = self._uid_of(context.peer())
-                with self._streams.one(context, uid) as waiting:
+                with (
+                    self._streams.one(context, uid) as waiting,
+                    self._account(name, True),  # noqa: FBT003  (a hook's argument)
+                ):
                     return method(waiting.on_client(requests), context)
 
         return call
@@ -94,7 +107,10 @@ class Guard(grpc.ServerInterceptor):
         def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: ANN401  (any message)
             with self._answering(name, context):
                 uid = self._uid_of(context.peer())
-                with self._streams.one(context, uid) as waiting:
+                with (
+                    self._streams.one(context, uid) as waiting,
+                    self._account(name, True),  # noqa: FBT003  (a hook's argument)
+                ):
                     source = waiting.on_client(request) if streamed_request else request
                     yield from waiting.to_client(method(source, context))
 

@@ -77,7 +77,10 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         caller = self._caller(context.peer())
         permit = self._packages.importing(caller, package.name)
         with self._packages.import_(caller, plan) as session:
-            yield from _imported(session, _permitted(request_iterator, permit))
+            requests = _permitted(request_iterator, permit)
+            yield from _imported(
+                session, requests, lambda count: self._packages.publish(caller, session, count)
+            )
 
     def Verify(  # noqa: N802  (wire name)
         self, request: pb.VerifyRequest, context: grpc.ServicerContext
@@ -107,7 +110,9 @@ def _permitted(requests: Iterator[pb.ImportRequest], permit: Permit) -> Iterator
 
 
 def _imported(
-    session: ImportSession, requests: Iterator[pb.ImportRequest]
+    session: ImportSession,
+    requests: Iterator[pb.ImportRequest],
+    publish: Callable[[int], Imported],
 ) -> Iterator[pb.ImportResponse]:
     done = told = 0
     name = ""
@@ -125,7 +130,7 @@ def _imported(
                 told = done
                 yield pb.ImportResponse(progress=pb.Progress(done=done, payload=name))
         elif step == "finish":
-            yield _finished(session.finish(request.finish.payloads))
+            yield _finished(publish(request.finish.payloads))
             return
         else:
             raise WrongStateError("after begin only payload, data and finish may follow")

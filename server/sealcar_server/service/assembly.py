@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.service.gate import Gate
 from sealcar_server.service.keys import Keys
 from sealcar_server.service.metering import UNMETERED, Meter
@@ -56,7 +57,7 @@ class Service:
     keys: Keys
 
     @classmethod
-    def over(
+    def over(  # noqa: PLR0913  (what it is made of)
         cls,
         store: LocalStore,
         keyring: Custody,
@@ -65,6 +66,7 @@ class Service:
         state: Path,
         limits: Limits | None = None,
         meter: Meter = UNMETERED,
+        trail: Trail = UNAUDITED,
     ) -> Self:
         """Put the service together; store and keyring stay their owner's.
 
@@ -93,8 +95,16 @@ class Service:
             store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
         )
         return cls(
-            Packages(gate, store, keyring, opener=opener, pointers=pointers, meter=meter),
-            Payloads(gate, opener, store, publisher=publisher, registry=registry),
+            Packages(
+                gate,
+                store,
+                keyring,
+                opener=opener,
+                pointers=pointers,
+                meter=meter,
+                trail=trail,
+            ),
+            Payloads(gate, opener, store, publisher=publisher, registry=registry, trail=trail),
             Keys(
                 keyring,
                 gate,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError, StorageError
+from sealcar_server.access.audit.trail import UNAUDITED, Entry, Trail
 from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.sealing import record
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.pointer import Pointers
-    from sealcar_server.service.values import ImportPlan, Verified
+    from sealcar_server.service.values import Imported, ImportPlan, Verified
     from sealcar_server.store.local import LocalStore
 
 MAX_PAGE: Final = 1000
@@ -44,9 +46,10 @@ class Packages:
         opener: opens generations.
         pointers: which versions are current.
         meter: is told the seconds of "seal" and "verify".
+        trail: accounts for every decision.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what it works with)
         self,
         policy: Rules,
         store: LocalStore,
@@ -55,8 +58,10 @@ class Packages:
         opener: Opener,
         pointers: Pointers,
         meter: Meter = UNMETERED,
+        trail: Trail = UNAUDITED,
     ) -> None:
         self._policy, self._store, self._keyring = policy, store, keyring
+        self._trail = trail
         self._opener, self._pointers, self._meter = opener, pointers, meter
 
     def list(
@@ -76,7 +81,11 @@ class Packages:
         """
         limit = min(limit or MAX_PAGE, MAX_PAGE)
         found: list[PackageSummary] = []
-        with during("list"):
+        with (
+            during("list"),
+            self._trail.decision(principal, Right.LIST, prefix=f"{prefix}*") as entry,
+        ):
+            entry.rule = "each package by itself"
             for name, version in self._places(principal, prefix, after):
                 found.append(self._summary(name, version))
                 if len(found) == limit:
@@ -92,7 +101,9 @@ class Packages:
             NotFoundError: there is none, or none that the caller may know of.
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
-        opened = self._opened(principal, Right.LIST, (name, version, generation))
+        place = (name, version, generation)
+        with self._trail.decision(principal, Right.LIST, **_names(place)) as entry:
+            opened = self._opened(principal, Right.LIST, place, entry)
         sealed = opened.record
         description = opened.manifest.get("description", "")
         return PackageDetail(
@@ -118,17 +129,36 @@ class Packages:
             KeyRefusedError, KeyUnavailableError: its key can't be wrapped.
             ExhaustedError, StorageError: nothing can be staged.
         """
-        with during("import", package=plan.name, version=plan.version):
-            names.store_name(plan.name)
-            self._policy.require(principal, Right.IMPORT, plan.name)
-            return ImportSession(
-                plan,
-                store=self._store,
-                keyring=self._keyring,
-                opener=self._opener,
-                pointers=self._pointers,
-                meter=self._meter,
-            )
+        place = {"package": plan.name, "version": plan.version}
+        with during("import", **place), ExitStack() as unaccounted:
+            with self._trail.decision(principal, Right.IMPORT, **place) as entry:
+                names.store_name(plan.name)
+                entry.rule = self._policy.require(principal, Right.IMPORT, plan.name)
+                session = ImportSession(
+                    plan,
+                    store=self._store,
+                    keyring=self._keyring,
+                    opener=self._opener,
+                    pointers=self._pointers,
+                    meter=self._meter,
+                )
+                unaccounted.callback(session.abort)
+            unaccounted.pop_all()
+            return session
+
+    def publish(self, principal: Principal, session: ImportSession, payloads: int) -> Imported:
+        """End an import: what came in becomes a package.
+
+        Raises:
+            NotFoundError, DeniedError: the caller may not import it any more.
+            SealcarError: see `ImportSession.finish`.
+        """
+        place = {"package": session.name, "version": session.version}
+        with self._trail.decision(principal, Right.IMPORT, **place, step="publish") as entry:
+            entry.rule = self._policy.require(principal, Right.IMPORT, session.name)
+            imported = session.finish(payloads)
+            entry.resolved(imported.version, imported.generation)
+            return imported
 
     def verify(
         self,
@@ -155,27 +185,32 @@ class Packages:
             KeyRefusedError, KeyUnavailableError, StorageError: it can't be checked.
         """
         permit = Permit(self._policy, principal, Right.VERIFY, name)
-        opened = self._opened(principal, Right.VERIFY, (name, version, generation))
 
         def permitted(done: int, total: int, payload: str) -> None:
             permit.check()
             progress(done, total, payload)
 
-        with timed(self._meter, "verify"):
-            return verify(self._opener, opened, permitted)
+        place = (name, version, generation)
+        with self._trail.decision(principal, Right.VERIFY, **_names(place)) as entry:
+            opened = self._opened(principal, Right.VERIFY, place, entry)
+            with timed(self._meter, "verify"):
+                return verify(self._opener, opened, permitted)
 
     def importing(self, principal: Principal, name: str) -> Permit:
         """Return what tells, while a package comes in, whether the caller may still import it."""
         return Permit(self._policy, principal, Right.IMPORT, name)
 
     def _opened(
-        self, principal: Principal, right: Right, place: tuple[str, str, int]
+        self, principal: Principal, right: Right, place: tuple[str, str, int], entry: Entry
     ) -> OpenedPackage:
         name, version, generation = place
-        with during("open", package=name, version=version, generation=generation):
+        with during("open", **_names(place)):
             names.store_name(name)
-            self._policy.require(principal, right, name)
-            return self._opener.open(name, version, generation)
+            entry.rule = self._policy.require(principal, right, name)
+            opened = self._opener.open(name, version, generation)
+            entry.resolved(opened.place.version, opened.place.number)
+            entry.used(opened.record.kek_alias, opened.record.kek_version)
+            return opened
 
     def _places(
         self, principal: Principal, prefix: str, after: tuple[str, str]
@@ -199,6 +234,10 @@ class Packages:
             return PackageSummary(name, version, number, current, 0, 0, 0, 0)
         # the place is believed, not the record: it hasn't been authenticated
         return replace(summary, name=name, version=version, generation=number)
+
+
+def _names(place: tuple[str, str, int]) -> dict[str, str | int]:
+    return {"package": place[0], "version": place[1], "generation": place[2]}
 
 
 def _summarise(sealed: SealRecord, current: bool) -> PackageSummary:  # noqa: FBT001  (a field)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sealcar import names
 from sealcar.errors import InvalidRequestError, NotFoundError, SealcarError, WrongStateError
+from sealcar_server.access.audit.trail import UNAUDITED, Entry, Trail
 from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.service import naming
@@ -78,6 +80,7 @@ class Payloads:
         store: where writes are staged.
         publisher: makes transactions generations.
         registry: keeps transactions.
+        trail: accounts for every decision.
     """
 
     def __init__(
@@ -88,9 +91,10 @@ class Payloads:
         *,
         publisher: Publisher,
         registry: Registry,
+        trail: Trail = UNAUDITED,
     ) -> None:
         self._policy, self._opener, self._store = policy, opener, store
-        self._publisher, self._registry = publisher, registry
+        self._publisher, self._registry, self._trail = publisher, registry, trail
 
     @property
     def ttl(self) -> float:
@@ -105,8 +109,11 @@ class Payloads:
             DeniedError: the caller may not read it.
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
-        with during("open", **place_of(scope)):
-            opened, variant = self._variant(principal, scope)
+        with (
+            during("open", **place_of(scope)),
+            self._trail.decision(principal, Right.READ, **place_of(scope)) as entry,
+        ):
+            opened, variant = self._variant(principal, scope, entry)
             return OpenedVariant(_resolved(scope, opened), variant_value(opened, variant))
 
     def read(
@@ -120,13 +127,17 @@ class Payloads:
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
         permit = self._permit(principal, Right.READ, scope)
-        with during("open", payload=name, **place_of(scope)):
-            names.payload(name)
-            opened, variant = self._variant(principal, scope)
-            resolved = _resolved(scope, opened)
-        with during("open", payload=name, **place_of(resolved)):
-            payload = opened.payload(scope.component, scope.variant, name)
-            reader = open_reader(self._opener, opened, variant, payload, scratch)
+        place = {**place_of(scope), "payload": name}
+        with during("open", **place), contextlib.ExitStack() as unaccounted:
+            with self._trail.decision(principal, Right.READ, **place) as entry:
+                names.payload(name)
+                opened, variant = self._variant(principal, scope, entry)
+                resolved = _resolved(scope, opened)
+                with during("open", payload=name, **place_of(resolved)):
+                    payload = opened.payload(scope.component, scope.variant, name)
+                    reader = open_reader(self._opener, opened, variant, payload, scratch)
+                unaccounted.callback(reader.close)
+            unaccounted.pop_all()
         return PayloadSource(resolved, payload_value(payload), reader, permit)
 
     def remembers(self, scope: ScopeKey) -> bool:
@@ -144,10 +155,14 @@ class Payloads:
             DeniedError: the caller may not write it.
             ExhaustedError: too many transactions are open, or the disk is full.
         """
-        with during("write", **place_of(scope)):
+        place = place_of(scope)
+        with (
+            during("write", **place),
+            self._trail.decision(principal, Right.WRITE, **place) as entry,
+        ):
             naming.component(scope.component)
             naming.variant(scope.variant)
-            opened = self._package(principal, Right.WRITE, scope)
+            opened = self._package(principal, Right.WRITE, scope, entry)
             if not opened.has_component(scope.component):
                 raise NotFoundError(f"component {names.shown(scope.component)} doesn't exist")
             return self._begun(principal, _resolved(scope, opened), opened, session)
@@ -169,10 +184,18 @@ class Payloads:
         with during("publish"):
             transaction = self._registry.find(principal, transaction_id)
             scope = transaction.scope
-        with during("publish", **place_of(scope)):
-            self._policy.require(principal, Right.WRITE, scope.package, scope.component)
+        place = {**place_of(scope), "step": "commit"}
+        with (
+            during("publish", **place_of(scope)),
+            self._trail.decision(principal, Right.WRITE, **place) as entry,
+        ):
+            entry.rule = self._policy.require(
+                principal, Right.WRITE, scope.package, scope.component
+            )
             try:
-                return self._publisher.commit(transaction, values)
+                committed = self._publisher.commit(transaction, values)
+                entry.resolved(committed.version, committed.generation)
+                return committed
             finally:
                 self._registry.settle(transaction)
 
@@ -238,18 +261,23 @@ class Payloads:
         return Permit(self._policy, principal, right, scope.package, scope.component)
 
     def _variant(
-        self, principal: Principal, scope: ScopeKey
+        self, principal: Principal, scope: ScopeKey, entry: Entry
     ) -> tuple[OpenedPackage, RecordVariant]:
-        opened = self._package(principal, Right.READ, scope)
+        opened = self._package(principal, Right.READ, scope, entry)
         return opened, opened.variant(scope.component, scope.variant)
 
-    def _package(self, principal: Principal, right: Right, scope: ScopeKey) -> OpenedPackage:
+    def _package(
+        self, principal: Principal, right: Right, scope: ScopeKey, entry: Entry
+    ) -> OpenedPackage:
         with during("open", **place_of(scope)):
             names.store_name(scope.package)
             if not scope.component or not scope.variant:
                 raise InvalidRequestError("a scope needs a component and a variant")
-            self._policy.require(principal, right, scope.package, scope.component)
-            return self._opener.open(scope.package, scope.version, scope.generation)
+            entry.rule = self._policy.require(principal, right, scope.package, scope.component)
+            opened = self._opener.open(scope.package, scope.version, scope.generation)
+            entry.resolved(opened.place.version, opened.place.number)
+            entry.used(opened.record.kek_alias, opened.record.kek_version)
+            return opened
 
 
 def _resolved(scope: ScopeKey, opened: OpenedPackage) -> ScopeKey:
