@@ -11,12 +11,13 @@ import signal
 import socket as sockets
 import time
 from importlib.metadata import version
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from sealcar.errors import SealcarError
-from sealcar_server import hardening, metrics, trust
+from sealcar_server import hardening, metrics, signals, trust
 from sealcar_server.access.live_policy import LivePolicy
 from sealcar_server.access.sessions import Sessions
 from sealcar_server.auditing import Accounting
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.settings import Settings
 
-_STOP: Final = (signal.SIGTERM, signal.SIGINT)
-_SIGNALS: Final = (*_STOP, signal.SIGHUP)
 _HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
 _GRACE: Final = 1.0  # seconds for short calls, at the end
 _DRAIN_STEP: Final = 0.05
@@ -58,25 +57,24 @@ def run(settings: Settings) -> None:
     Raises:
         SealcarError: it can't start.
     """
-    # before any thread starts: then only this one takes them, by waiting for them
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    received = signals.catch()
     with contextlib.ExitStack() as stack:
         daemon = _Daemon(settings, stack)
         daemon.start()
-        _serve_until_told(daemon)
-        daemon.drain()
+        _serve_until_told(daemon, received)
+        daemon.drain(received)
     _log.info("stopped")
 
 
-def _serve_until_told(daemon: _Daemon) -> None:
+def _serve_until_told(daemon: _Daemon, received: SimpleQueue[int]) -> None:
     while True:
-        received = signal.sigtimedwait(_SIGNALS, _HOUSEKEEPING)
-        if received is None:
+        try:
+            if received.get(timeout=_HOUSEKEEPING) != signal.SIGHUP:
+                return
+        except Empty:
             daemon.keep_house()
-        elif received.si_signo == signal.SIGHUP:
-            daemon.policy.reload()
         else:
-            return
+            daemon.policy.reload()
 
 
 class _Daemon:
@@ -152,7 +150,7 @@ class _Daemon:
         if revoked:
             _log.info("transactions aborted: their grants were taken away", count=revoked)
 
-    def drain(self) -> None:
+    def drain(self, received: SimpleQueue[int]) -> None:
         """Take no new transfers; give those under way the time that the settings allow."""
         timeout = self._settings.daemon.drain_timeout
         _log.info("draining", timeout_seconds=timeout)
@@ -162,8 +160,9 @@ class _Daemon:
         deadline = time.monotonic() + timeout
         while self._busy() and time.monotonic() < deadline:
             # a second signal means: at once
-            if signal.sigtimedwait(_STOP, _DRAIN_STEP) is not None:
-                break
+            with contextlib.suppress(Empty):
+                if received.get(timeout=_DRAIN_STEP) != signal.SIGHUP:
+                    break
 
     def _policy_loaded(self, generation: int, broken: bool) -> None:  # noqa: FBT001  (a hook's)
         self._meter.policy(generation, broken)

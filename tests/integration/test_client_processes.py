@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -96,10 +97,50 @@ def test_without_a_daemon_the_error_comes_when_the_time_is_up(tmp_path: Path) ->
     assert time.monotonic() - started < 5
 
 
-def test_a_daemon_of_another_uid_gets_not_one_byte(daemon: Daemon) -> None:
-    with pytest.raises(errors.UnavailableError, match="must have uid 12345"):
-        sealcar.connect(daemon.socket, peer_uid=12345, timeout=5)
-    assert not [line for line in daemon.log if "attest" in str(line)]
+def test_whoever_listens_there_with_another_uid_gets_not_one_byte(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as squatter:
+        squatter.bind(str(tmp_path / "data.sock"))
+        squatter.listen()
+        started = time.monotonic()
+        with pytest.raises(errors.UnavailableError, match="must have uid 12345"):
+            sealcar.connect(tmp_path, peer_uid=12345, timeout=20)
+        assert time.monotonic() - started < 5, "waiting won't change who it is"
+        victim, _ = squatter.accept()
+        with victim:
+            assert victim.recv(100) == b""
+
+
+def test_a_daemon_that_falls_silent_is_given_up_in_time_and_asked_again_later(
+    published: Daemon,
+) -> None:
+    with published.connect(timeout=1) as client:
+        scope = client.scope(PACKAGE, COMPONENT, VARIANT)
+        with scope.reader("big") as reader:
+            os.kill(published.pid, signal.SIGSTOP)
+            try:
+                buffer = bytearray(b"\xee") * reader.size
+                with pytest.raises(errors.TimedOutError):
+                    reader.read_into(buffer)
+                started = time.monotonic()
+                with pytest.raises(errors.ResourceError):
+                    scope.read("small")
+                assert time.monotonic() - started < 10
+            finally:
+                os.kill(published.pid, signal.SIGCONT)
+            assert not any(buffer)
+        assert scope.read("big") == BIG
+        until(lambda: client.state().transfers == 0)
+
+
+def test_a_daemon_that_was_stopped_and_continued_serves_on(published: Daemon) -> None:
+    """As every process is while its machine sleeps."""
+    with published.connect() as client:
+        for seconds in (0.1, 3):
+            os.kill(published.pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(published.pid, signal.SIGCONT)
+            time.sleep(0.5)
+            assert client.state().serving
 
 
 def test_a_daemon_killed_in_mid_read_ends_the_read_and_wipes_the_destination(
