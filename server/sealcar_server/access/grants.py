@@ -32,7 +32,7 @@ def overflow_id(kind: str) -> int:
     Seen from another user namespace many users are this one, so it is nobody in particular.
     """
     try:
-        return int(Path(f"/proc/sys/kernel/overflow{kind}").read_text(encoding="ascii"))
+        return int(Path(f"/proc/sys/kernel/overflow{kind}").read_bytes())
     except (OSError, ValueError):
         return _OVERFLOW
 
