@@ -15,6 +15,8 @@ from sealcar.custody import (
     Rewrapped,
     RewrapStep,
     Rotated,
+    Shredded,
+    ShreddedVersion,
 )
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import keys_pb2 as pb
@@ -149,6 +151,28 @@ class Admin:
             done.aborted,
             _holders(done.holders),
         )
+
+    def shred(self, package: str, version: str = "") -> Shredded:
+        """Have every generation of a package removed from the store, for good.
+
+        Args:
+            package: its name.
+            version: empty: all of them.
+
+        Raises:
+            NotFoundError: there is none.
+            KeyRefusedError, KeyUnavailableError: the store's own key can't be had.
+            ExhaustedError, StorageError: not all of it is removed; the same call goes on.
+            UnavailableError: nobody listens, or not to this user.
+        """
+        with self._rpc.translating("shred"):
+            request = pb.ShredRequest(package=common.PackageRef(name=package, version=version))
+            done = self._stub().Shred(request, timeout=self._rpc.timeout)
+        versions = tuple(
+            ShreddedVersion(one.package.name, one.package.version, one.generations)
+            for one in done.shredded
+        )
+        return Shredded(versions, done.aborted, _holders(done.holders))
 
     def lock(self) -> Locked:
         """Have every key dropped; what needs one is refused until `unlock`.

@@ -83,6 +83,30 @@ class Revoked:
 
 
 @dataclass(frozen=True)
+class ShreddedVersion:
+    """One version of a package that is gone, with so many generations."""
+
+    package: str
+    version: str
+    generations: int
+
+
+@dataclass(frozen=True)
+class Shredded:
+    """What a shredding did.
+
+    Attributes:
+        versions: that are gone.
+        aborted: transactions.
+        holders: who was handed plaintext, of whatever package.
+    """
+
+    versions: tuple[ShreddedVersion, ...]
+    aborted: int
+    holders: tuple[Holder, ...]
+
+
+@dataclass(frozen=True)
 class Locked:
     """What locking couldn't take back, and how many transactions it aborted."""
 

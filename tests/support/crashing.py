@@ -1,7 +1,7 @@
 """Kills a writer at its Nth step, for every N, each on a copy of one directory.
 
-Run as a program: `python -m support.crashing import|commit|rewrap TEMPLATE TARGET`. It leaves
-TARGET/N for every N, and prints how many steps there were.
+Run as a program: `python -m support.crashing import|commit|rewrap|shred TEMPLATE TARGET`. It
+leaves TARGET/N for every N, and prints how many steps there were.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ def work(kind: str, root: Path, after: int) -> None:
         elif kind == "rewrap":
             arm(after)
             running.service.keys.rewrap(Wanted(), lambda *_: None)
+        elif kind == "shred":
+            arm(after)
+            running.service.keys.shred("ocr")
         else:
             transaction = running.begin(scope)
             running.write(transaction, "model.onnx", b"compiled")

@@ -14,6 +14,7 @@ from sealcar.cli.listener import prints_json
 from sealcar.cli.locking import show_holders
 from sealcar.cli.operator import asks_the_admin_socket
 from sealcar.cli.progress import packages_moving
+from sealcar.cli.shredding import shred
 from sealcar.cli.status import show_keys
 from sealcar.errors import InvalidRequestError, WrongStateError
 
@@ -37,6 +38,9 @@ def keys() -> None:
 
     Only the daemon's own user and root can reach that socket. No key ever leaves the daemon.
     """
+
+
+keys.add_command(shred)
 
 
 @keys.command(epilog=report.examples("sealcar keys status --json"))

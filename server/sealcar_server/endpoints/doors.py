@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from sealcar_server.service.keys import Holder
+from sealcar_server.service.holding import Holder
 
 if TYPE_CHECKING:
     from sealcar_server.access.sessions import Sessions
@@ -18,7 +18,7 @@ _STEP: Final = 0.02
 
 
 class Doors:
-    """See `sealcar_server.service.keys.Doors`."""
+    """See `sealcar_server.service.holding.Doors`."""
 
     def __init__(self, data: DataSocket, streams: Streams, sessions: Sessions) -> None:
         self._data, self._streams, self._sessions = data, streams, sessions

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import grpc
 
     from sealcar_server.service.hanging import Hanging
-    from sealcar_server.service.keys import Holder, Keys
+    from sealcar_server.service.holding import Holder
+    from sealcar_server.service.keys import Keys
     from sealcar_server.service.rewrapping import Rewrapped
 
 MAX_HANGING: Final = 1000  # in one message
@@ -100,6 +101,25 @@ class KeysServicer(keys_pb2_grpc.KeysServicer):
             version=done.version,
             packages=done.packages,
             older=done.older,
+            aborted=done.aborted,
+            holders=map(_holder, done.holders),
+        )
+
+    def Shred(  # noqa: N802  (wire name)
+        self,
+        request: pb.ShredRequest,
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> pb.ShredResponse:
+        """Remove a package for good."""
+        done = self._keys.shred(request.package.name, request.package.version)
+        return pb.ShredResponse(
+            shredded=[
+                pb.ShreddedVersion(
+                    package=common.PackageRef(name=one.name, version=one.version),
+                    generations=len(one.numbers),
+                )
+                for one in done.graves
+            ],
             aborted=done.aborted,
             holders=map(_holder, done.holders),
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.service.gate import Gate
-from sealcar_server.service.keys import Keys
+from sealcar_server.service.keys import Keys, Works
 from sealcar_server.service.metering import UNMETERED, Meter
 from sealcar_server.service.opening import Opener
 from sealcar_server.service.packages import Packages
@@ -18,6 +18,7 @@ from sealcar_server.service.registry import Registry
 from sealcar_server.service.remembering import Remembered
 from sealcar_server.service.rewrapping import Rewrapper
 from sealcar_server.service.rollback import Seen
+from sealcar_server.service.shredding import Shredder
 from sealcar_server.service.store_key import StoreKey
 from sealcar_server.service.turns import Turns
 
@@ -94,6 +95,7 @@ class Service:
         rewrapper = Rewrapper(
             store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
         )
+        shredder = Shredder(store, pointers.tombstones, turns=turns, remembered=remembered)
         return cls(
             Packages(
                 gate,
@@ -110,7 +112,7 @@ class Service:
                 gate,
                 store,
                 store_key=store_key,
-                rewrapper=rewrapper,
+                works=Works(rewrapper, shredder),
                 registry=registry,
             ),
         )

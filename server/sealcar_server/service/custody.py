@@ -7,14 +7,14 @@ out, so that neither a cache nor a call under way gets round it.
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from sealcar.errors import KeyRefusedError
+from sealcar.errors import KeyRefusedError, LockedError
 from sealcar_server.service.gate import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -75,6 +75,13 @@ class Custody:
             rewrapped = ring.rewrap(alias, wrapped, context)
         self.revocations.refuse(alias, rewrapped.version)
         return rewrapped
+
+    def forget(self, aliases: Iterable[str]) -> None:
+        """Wipe the cached keys of these; fine if there are none, or no such alias."""
+        with suppress(LockedError), self._using() as ring:
+            for alias in {*aliases}:
+                with suppress(KeyRefusedError):
+                    ring.forget(alias)
 
     def rotate(self, alias: str) -> str:
         """Make a new version of a key; LockedError, or as the ring raises."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -20,77 +20,22 @@ from sealcar.errors import (
 )
 from sealcar_server.service.failing import during
 from sealcar_server.service.hanging import hanging
+from sealcar_server.service.holding import NO_DOORS, Doors, Locked, Revoked, Shredded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from sealcar_server.access.principal import Principal
     from sealcar_server.keys.provider import KekStatus
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.gate import Gate
     from sealcar_server.service.hanging import Hanging
     from sealcar_server.service.registry import Registry
     from sealcar_server.service.rewrapping import Progress, Rewrapped, Rewrapper, Wanted
+    from sealcar_server.service.shredding import Shredder
     from sealcar_server.service.store_key import StoreKey
     from sealcar_server.store.local import LocalStore
 
 _log: Final = structlog.get_logger("sealcar.keys")
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A client process that was handed plaintext, and is connected still.
-
-    Attributes:
-        session: its id.
-        principal: who it is.
-        pid: 0 if it isn't known.
-    """
-
-    session: str
-    principal: Principal
-    pid: int
-
-
-@dataclass(frozen=True)
-class Revoked:
-    """What a revocation did.
-
-    Attributes:
-        alias, version: what is refused now.
-        packages: whose newest generation can't be opened any more.
-        older: older generations that can't.
-        aborted: transactions.
-        holders: who was handed plaintext, of whatever package.
-    """
-
-    alias: str
-    version: str
-    packages: int
-    older: int
-    aborted: int
-    holders: tuple[Holder, ...]
-
-
-@dataclass(frozen=True)
-class Locked:
-    """What locking couldn't take back, and how many transactions it aborted."""
-
-    holders: tuple[Holder, ...]
-    aborted: int
-
-
-class Doors(Protocol):
-    """Where transfers go on."""
-
-    def check_permits(self) -> None:
-        """End the transfers whose permits have fallen."""
-
-    def end_transfers(self) -> None:
-        """End all transfers, whose permits have fallen, and return when they have ended."""
-
-    def holders(self) -> Sequence[Holder]:
-        """Return who was handed plaintext."""
 
 
 @contextmanager
@@ -102,16 +47,12 @@ def _as_seen_from_afar() -> Iterator[None]:
         raise KeyUnavailableError(error.message) from error
 
 
-class _NoDoors:
-    def check_permits(self) -> None:
-        """There are no transfers."""
+@dataclass(frozen=True)
+class Works:
+    """What is done to many packages: moving them, removing them."""
 
-    def end_transfers(self) -> None:
-        """There are none."""
-
-    def holders(self) -> Sequence[Holder]:
-        """Nobody was handed anything."""
-        return ()
+    rewrapper: Rewrapper
+    shredder: Shredder
 
 
 class Keys:
@@ -122,7 +63,7 @@ class Keys:
         gate: closed while the daemon is locked.
         store: whose packages hang on the keys.
         store_key: has to be had before anything is unlocked.
-        rewrapper: moves packages.
+        works: on packages.
         registry: of the transactions that locking aborts.
     """
 
@@ -133,12 +74,12 @@ class Keys:
         store: LocalStore,
         *,
         store_key: StoreKey,
-        rewrapper: Rewrapper,
+        works: Works,
         registry: Registry,
     ) -> None:
         self._custody, self._gate, self._store = custody, gate, store
-        self._store_key, self._rewrapper, self._registry = store_key, rewrapper, registry
-        self._doors: Doors = _NoDoors()
+        self._store_key, self._works, self._registry = store_key, works, registry
+        self._doors: Doors = NO_DOORS
         self._turn = threading.Lock()
 
     @property
@@ -173,7 +114,7 @@ class Keys:
 
     def rewrap(self, wanted: Wanted, progress: Progress) -> Rewrapped:
         """Move packages to the current version; see `Rewrapper.run`."""
-        return self._rewrapper.run(wanted, progress)
+        return self._works.rewrapper.run(wanted, progress)
 
     def report(self) -> Iterator[Hanging]:
         """Tell what hangs on which version; see `hanging`."""
@@ -217,6 +158,32 @@ class Keys:
         older = len(found) - len(newest)
         holders = tuple(self._doors.holders())
         return Revoked(alias, version, len(newest), older, aborted, holders)
+
+    def shred(self, name: str, version: str = "") -> Shredded:
+        """Remove every generation of a package, and with it the wrapped key, for good.
+
+        Args:
+            name: of the package.
+            version: empty: all of them.
+
+        Raises:
+            NotFoundError: there is none.
+            LockedError, KeyRefusedError, KeyUnavailableError: the store's own key can't be had.
+            ExhaustedError, StorageError: it can't be removed whole; it isn't served any more once
+                its tombstone is written, and the same call goes on.
+        """
+        with self._turn, during("shred", package=name, version=version):
+            graves = self._works.shredder.bury(name, version)
+            places = {(grave.name, grave.version) for grave in graves}
+            self._gate.end({name}, NotFoundError("the package was shredded"))
+            self._doors.check_permits()
+            aborted = self._registry.revoke(
+                lambda one: (one.scope.package, one.scope.version) in places
+            )
+            self._works.shredder.remove(graves)
+            self._custody.forget(alias for grave in graves for alias in grave.aliases)
+        _log.warning("shredded", package=name, versions=sorted(version for _, version in places))
+        return Shredded(tuple(graves), aborted, tuple(self._doors.holders()))
 
     def revoked(self, alias: str) -> list[str]:
         """Return the versions of a key that are revoked."""

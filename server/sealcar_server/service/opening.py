@@ -49,7 +49,7 @@ class Opener:
         store: where they lie.
         keyring: unwraps their keys.
         seen: what this daemon has seen before.
-        pointers: which versions are current.
+        pointers: which versions are current, and which were shredded.
         remembered: keeps the last ones that were opened.
         meter: is told the seconds of "open" and "key".
     """
@@ -100,7 +100,8 @@ class Opener:
         """
         names.store_name(version, "version")
         seen = self._seen.package(name, version)
-        if seen or self._store.newest(name, version):
+        buried = self._pointers.tombstones.raised(name, version)
+        if seen or buried or self._store.newest(name, version):
             raise AlreadyExistsError(
                 f"version {version} was imported before: import under another version"
             )
@@ -133,6 +134,8 @@ class Opener:
         newest = self._store.newest(name, version)
         seen = self._seen.package(name, version)
         least = max(least, seen.generation if seen else 0)
+        if newest < max(least, 1):
+            self._pointers.tombstones.refuse(name, version)
         if newest < least:
             raise RolledBackError(
                 f"the store's newest generation is {newest}; {least} was seen before"
@@ -143,6 +146,7 @@ class Opener:
 
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):
+            self._pointers.tombstones.refuse(name, version)
             opened = self._authenticate(self._store.generation(name, version, number))
             check_history(self._store, opened, self._seen.package(name, version))
             self.saw(opened.place, opened.digest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import (
@@ -19,6 +19,7 @@ from sealcar_server.access.policy import unknown_package
 from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service.tombstones import Tombstones
 from sealcar_server.service.turns import Turns
 
 if TYPE_CHECKING:
@@ -65,9 +66,14 @@ class Pointer:
 
 
 class Pointers:
-    """Reads and writes pointers; safe to share between threads."""
+    """Reads and writes pointers; safe to share between threads.
+
+    Attributes:
+        tombstones: in place of versions that can't be pointed at any more.
+    """
 
     def __init__(self, store: LocalStore, key: StoreKey, seen: Seen) -> None:
+        self.tombstones: Final = Tombstones(store, key)
         self._store, self._key, self._seen = store, key, seen
         self._turns = Turns()
         self._known: dict[str, tuple[bytes, Pointer]] = {}

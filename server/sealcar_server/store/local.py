@@ -4,6 +4,7 @@
     .lock  .staging/                who may clean, and unfinished work
     NAME/current                    the version that an empty version means
     NAME/VERSION/g/N/               a generation: manifest.json and COMPONENT/VARIANT/PAYLOAD
+    NAME/VERSION/tombstone          in place of its generations, once it is shredded
 
 Names and versions are checked; every access walks from the root's descriptor, following no link.
 """
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 IDENTITY: Final = "store.json"
+TOMBSTONE: Final = "tombstone"
 MAX_CURRENT: Final = 64 * 1024
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -152,6 +154,24 @@ class LocalStore:
         """
         place = (store_package(name), store_version(version), number)
         remove_generation(self._root, self._area, place)
+
+    def read_tombstone(self, name: str, version: str) -> bytes | None:
+        """Return the tombstone of a version as it was written; None if there is none."""
+        try:
+            with self._root.enter(store_package(name), store_version(version)) as folder:
+                return folder.read(TOMBSTONE, MAX_CURRENT)
+        except NotFoundError:
+            return None
+
+    def write_tombstone(self, name: str, version: str, data: bytes) -> None:
+        """Mark a version as shredded, durably.
+
+        Raises:
+            NotFoundError: there is no such version.
+            ExhaustedError, StorageError: it can't be written.
+        """
+        with StagedPointer(self._root, self._area, data) as staged:
+            staged.publish_as(TOMBSTONE, store_package(name), store_version(version))
 
     def replace_identity(self, identity: StoreIdentity) -> None:
         """Write `store.json` anew: a reader sees the old or the new one, whole.

@@ -41,11 +41,17 @@ class StagedPointer:
                 os.rename(CURRENT, CURRENT, src_dir_fd=self._directory.fd, dst_dir_fd=package.fd)
             package.sync()
 
-    def publish_as(self, name: str) -> None:
-        """Replace a file of the store's root; StorageError: the old one stands."""
-        with storing(name):
-            os.rename(CURRENT, name, src_dir_fd=self._directory.fd, dst_dir_fd=self._root.fd)
-        self._root.sync()
+    def publish_as(self, name: str, *folders: str) -> None:
+        """Replace another file, of the store's root or below these folders.
+
+        Raises:
+            NotFoundError: there is no such folder.
+            StorageError: the old one stands.
+        """
+        with self._root.enter(*folders) as folder:
+            with storing(name):
+                os.rename(CURRENT, name, src_dir_fd=self._directory.fd, dst_dir_fd=folder.fd)
+            folder.sync()
 
     def discard(self) -> None:
         """Remove what is left beside."""
