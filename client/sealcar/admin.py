@@ -18,8 +18,11 @@ from sealcar.custody import (
     Shredded,
     ShreddedVersion,
 )
+from sealcar.oversight import AuditStatus, Oversight, PolicyStatus
+from sealcar.v1 import admin_pb2
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import keys_pb2 as pb
+from sealcar.v1.admin_pb2_grpc import AdminStub
 from sealcar.v1.keys_pb2_grpc import KeysStub
 
 if TYPE_CHECKING:
@@ -60,6 +63,23 @@ class Admin:
             for each in answer.keks
         )
         return KeysStatus(keys, answer.locked)
+
+    def oversight(self) -> Oversight:
+        """Ask which policy is in force, and for the last line of the audit log.
+
+        Raises:
+            UnavailableError: nobody listens, or not to this user.
+        """
+        with self._rpc.translating("status"):
+            stub = AdminStub(self._rpc.get())
+            answer = stub.Status(admin_pb2.AdminStatusRequest(), timeout=self._rpc.timeout)
+        audit = answer.audit
+        return Oversight(
+            PolicyStatus(answer.policy.generation, answer.policy.broken),
+            AuditStatus(audit.sequence, audit.mac, audit.writable)
+            if answer.HasField("audit")
+            else None,
+        )
 
     def rotate(self, alias: str = "") -> Rotated:
         """Give a key-encryption key a new version.

@@ -25,6 +25,7 @@ from sealcar_server.endpoints import data_door, listening
 from sealcar_server.endpoints.data_packets import name_senders
 from sealcar_server.endpoints.data_socket import DataSocket
 from sealcar_server.endpoints.doors import Doors
+from sealcar_server.endpoints.grpc_admin import AdminServicer
 from sealcar_server.endpoints.grpc_guard import Guard
 from sealcar_server.endpoints.grpc_keys import KeysServicer
 from sealcar_server.endpoints.grpc_packages import PackagesServicer
@@ -202,7 +203,8 @@ class _Daemon:
             self._meter,
             lambda method, announced: self._accounting.trail.operation(method, announced=announced),
         )
-        server = admin_server(path, guard, KeysServicer(self.service.keys))
+        operators = AdminServicer(self.policy, self._accounting.trail)
+        server = admin_server(path, guard, KeysServicer(self.service.keys), operators)
         self._serve(server)
         self._stack.callback(path.unlink, missing_ok=True)
 

@@ -108,8 +108,23 @@ def test_another_policy_and_what_operators_ask_are_there(daemon: Daemon) -> None
     assert entries(daemon)[-1]["generation"] == 2
     done = run_command("status", "--admin", str(daemon.admin), SEALCAR_SOCKET=str(daemon.socket))
     assert done.returncode == 0, done.stderr
-    operator = [one for one in entries(daemon) if one["event"] == "operator"]
-    assert operator[-1]["method"] == "Keys.Status"
+    operator = [one["method"] for one in entries(daemon) if one["event"] == "operator"]
+    assert operator[-2:] == ["Keys.Status", "Admin.Status"]
+
+
+def test_the_status_shows_a_last_line_that_the_verification_takes(daemon: Daemon) -> None:
+    done = run_command(
+        *("status", "--json", "--admin", str(daemon.admin)), SEALCAR_SOCKET=str(daemon.socket)
+    )
+    assert done.returncode == 0, done.stderr
+    status = json.loads(done.stdout)
+    assert status["policy"] == {"generation": 1, "broken": False}
+    known = status["audit"]
+    assert known["writable"]
+    options = ("--sequence", str(known["sequence"]), "--mac", known["mac"])
+    assert check(daemon, *options)[0] == 0
+    forged = ("--sequence", str(known["sequence"]), "--mac", "0" * 64)
+    assert check(daemon, *forged)[0] == 6
 
 
 def test_the_log_is_for_the_daemon_only_and_holds_no_payload(daemon: Daemon) -> None:

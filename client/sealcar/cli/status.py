@@ -16,6 +16,7 @@ from sealcar.errors import UnavailableError
 if TYPE_CHECKING:
     from sealcar.client import Client, DaemonState
     from sealcar.custody import KeysStatus
+    from sealcar.oversight import Oversight
 
 ISOLATION: Final = {
     "uid": "uid: clients are other users than the daemon",
@@ -37,7 +38,7 @@ SESSION: Final = {
     type=click.Path(path_type=Path),
     envvar="SEALCAR_ADMIN",
     show_envvar=True,
-    help="Directory with the daemon's admin socket; with it the state of every key is shown.",
+    help="Directory with the daemon's admin socket; with it keys, policy and audit log are shown.",
 )
 @prints_json
 @asks_the_daemon
@@ -45,31 +46,33 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
     """Say whether the daemon serves, how clients are isolated from it, and how its keys are.
 
     Exit code 0 while it serves, 4 while it doesn't: fit for a probe. Operators who can open the
-    admin socket also see every key-encryption key, asked for its health now.
+    admin socket also see every key-encryption key, asked for its health now, the policy in force
+    and the last line of the audit log.
     """
     state = client.state()
-    keys = None if admin is None else _keys(admin)
+    inside = None if admin is None else _inside(admin)
     if not state.serving:
         raise UnavailableError("the daemon is there but doesn't serve: it starts or drains")
     if as_json:
         value: dict[str, Any] = asdict(state)
-        if keys is not None:
-            value |= asdict(keys)
+        if inside is not None:
+            value |= asdict(inside[0]) | asdict(inside[1])
         report.emit(value)
         return
     _show(state)
-    if keys is not None:
+    if inside is not None:
+        _show_oversight(inside[1])
         click.echo()
-        show_keys(keys)
+        show_keys(inside[0])
 
 
-def _keys(directory: Path) -> KeysStatus:
+def _inside(directory: Path) -> tuple[KeysStatus, Oversight]:
     from sealcar.admin import Admin  # noqa: PLC0415  (loads gRPC)
     from sealcar.transfer.location import Location  # noqa: PLC0415  (the same reason)
 
     location = Location.find(directory, None)
     with Admin(location.directory, peer_uid=location.expected_uid()) as socket:
-        return socket.status()
+        return socket.status(), socket.oversight()
 
 
 def _show(state: DaemonState) -> None:
@@ -84,6 +87,17 @@ def _show(state: DaemonState) -> None:
         "memory": memory,
     }.items():
         click.echo(f"{title:<10} {report.plain(str(text))}")
+
+
+def _show_oversight(seen: Oversight) -> None:
+    broken = ", but its file can't be used now" if seen.policy.broken else ""
+    click.echo(f"{'policy':<10} generation {seen.policy.generation} in force{broken}")
+    if seen.audit is None:
+        click.echo(f"{'audit':<10} no log")
+        return
+    stuck = "" if seen.audit.writable else "; CAN'T BE WRITTEN"
+    last = f"--sequence {seen.audit.sequence} --mac {seen.audit.mac}"
+    click.echo(f"{'audit':<10} {last}{stuck}")
 
 
 def show_keys(keys: KeysStatus) -> None:

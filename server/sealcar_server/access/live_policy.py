@@ -46,12 +46,18 @@ class LivePolicy:
         self._seen = self._signature()
         # one reference, replaced whole: a decision never mixes two files
         self._in_force = (1, load())
+        self._broken = False
         on_loaded(1, False)  # noqa: FBT003  (a hook, called with what it is told)
 
     @property
     def generation(self) -> int:
         """How many times the file has been read well."""
         return self._in_force[0]
+
+    @property
+    def broken(self) -> bool:
+        """Whether the file can't be used, and an older policy is in force."""
+        return self._broken
 
     def allows(self, principal: Principal, right: Right, package: str, component: str = "") -> bool:
         """Tell whether a grant allows it. An empty component means the whole package."""
@@ -85,10 +91,12 @@ class LivePolicy:
             try:
                 policy = self._load()
             except ConfigurationError as error:
+                self._broken = True
                 _log.error("policy not reloaded", reason=error.message, generation=generation)
                 self._on_loaded(generation, True)  # noqa: FBT003  (as above)
                 return False
             self._in_force = (generation + 1, policy)
+            self._broken = False
             _log.info("policy reloaded", generation=generation + 1, grants=len(policy.grants))
             self._on_loaded(generation + 1, False)  # noqa: FBT003  (as above)
         for changed in self._followers:

@@ -42,8 +42,8 @@ def verify(
     """Check that no line of FILES was changed, added, moved or taken out.
 
     FILES are all or the newest files of one daemon's log, in any order. What was cut off at the end
-    can't be seen in the files alone: give --sequence and --mac of a line that is known, from the
-    metric sealcar_audit_info.
+    can't be seen in the files alone: give --sequence and --mac of a line that is known, from
+    `sealcar status --admin` or the metric sealcar_audit_info.
 
     Exit code 0: all is as it was written; 6: something isn't; 1: there is nothing to check.
     """
@@ -75,7 +75,7 @@ def _show(found: Found, files: int, known: Position | None) -> None:
     if known is None:
         click.echo(
             "lines that were cut off at the end can't be seen this way: give --sequence and --mac "
-            "of the last line that is known (metric sealcar_audit_info)"
+            "of the last line that is known (`sealcar status --admin`, metric sealcar_audit_info)"
         )
     elif known.sequence < found.last.sequence:
         click.echo(f"of lines after {known.sequence}, the last ones could have been cut off unseen")

@@ -18,6 +18,8 @@ from grpc_reflection.v1alpha import (  # type: ignore[import-untyped]  # publish
 
 from sealcar.errors import StorageError
 from sealcar.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
     keys_pb2,
     keys_pb2_grpc,
     package_store_pb2,
@@ -43,7 +45,10 @@ PUBLIC: Final = (
     package_store_pb2.DESCRIPTOR.services_by_name["PackageStore"].full_name,
     payloads_pb2.DESCRIPTOR.services_by_name["Payloads"].full_name,
 )
-ADMIN: Final = (keys_pb2.DESCRIPTOR.services_by_name["Keys"].full_name,)
+ADMIN: Final = (
+    keys_pb2.DESCRIPTOR.services_by_name["Keys"].full_name,
+    admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name,
+)
 
 
 class GrpcServer:
@@ -113,10 +118,16 @@ def public_server(
     return server
 
 
-def admin_server(path: Path, guard: Guard, keys: keys_pb2_grpc.KeysServicer) -> GrpcServer:
+def admin_server(
+    path: Path,
+    guard: Guard,
+    keys: keys_pb2_grpc.KeysServicer,
+    admin: admin_pb2_grpc.AdminServicer,
+) -> GrpcServer:
     """Return the operators' server, with reflection."""
     server = GrpcServer(path, guard, _ADMIN_THREADS, ADMIN)
     keys_pb2_grpc.add_KeysServicer_to_server(keys, server.grpc)
+    admin_pb2_grpc.add_AdminServicer_to_server(admin, server.grpc)
     names = (*ADMIN, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server.grpc)
     return server

@@ -1,0 +1,40 @@
+"""What operators keep an eye on, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PolicyStatus:
+    """The policy in force.
+
+    Attributes:
+        generation: how many times it has been read well since the daemon's start.
+        broken: its file can't be used now; the one read before is in force.
+    """
+
+    generation: int
+    broken: bool
+
+
+@dataclass(frozen=True)
+class AuditStatus:
+    """The last line of the audit log.
+
+    Attributes:
+        sequence, mac: `sealcar audit verify` takes them.
+        writable: the last attempt to write succeeded.
+    """
+
+    sequence: int
+    mac: str
+    writable: bool
+
+
+@dataclass(frozen=True)
+class Oversight:
+    """Both; `audit` is None while there is no audit log."""
+
+    policy: PolicyStatus
+    audit: AuditStatus | None

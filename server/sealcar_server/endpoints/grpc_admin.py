@@ -1,0 +1,35 @@
+"""The servicer of `sealcar.v1.Admin`, on the admin socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sealcar.v1 import admin_pb2 as pb
+from sealcar.v1 import admin_pb2_grpc
+
+if TYPE_CHECKING:
+    import grpc
+
+    from sealcar_server.access.audit.trail import Trail
+    from sealcar_server.access.live_policy import LivePolicy
+
+
+class AdminServicer(admin_pb2_grpc.AdminServicer):
+    """Says what operators keep an eye on."""
+
+    def __init__(self, policy: LivePolicy, trail: Trail) -> None:
+        self._policy, self._trail = policy, trail
+
+    def Status(  # noqa: N802  (the method's name on the wire)
+        self,
+        request: pb.AdminStatusRequest,  # noqa: ARG002  (has no field)
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> pb.AdminStatusResponse:
+        """Say which policy is in force, and what the audit log's last line is."""
+        policy = pb.PolicyStatus(generation=self._policy.generation, broken=self._policy.broken)
+        log = self._trail.log
+        if log is None:
+            return pb.AdminStatusResponse(policy=policy)
+        last = log.last
+        audit = pb.AuditStatus(sequence=last.sequence, mac=last.mac, writable=log.writable)
+        return pb.AdminStatusResponse(policy=policy, audit=audit)
