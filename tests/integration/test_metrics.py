@@ -30,6 +30,7 @@ COUNTS = {
     "sealcar_policy_generation",
     "sealcar_policy_broken",
     "sealcar_audit_writable",
+    "sealcar_locked",
     "sealcar_draining",
 }
 LABELS = {"direction", "delivery", "phase", "rule", "mode", "method", "code", "le"}
