@@ -106,6 +106,7 @@ class Machine(Changes):
             else (its_mode.PRESERVE, modelpackage.WriteMode.PRESERVE)
         )
         unsaved = not self.saved()
+        moved = any(item.file for item in self.ours.package.components.values())
         its_place, my_place = (str(item) if where else "" for item in places)
         mine = package_oracle.our_outcome(lambda: str(self.ours.save_as(my_place, mode)))  # type: ignore[func-returns-value]
         its = package_oracle.outcome(lambda: str(self.native.commit(its_place, its_mode)))
@@ -116,7 +117,7 @@ class Machine(Changes):
                 self.part("save_as")
         elif mine == "None":
             self.check_saved(places[1])
-            if its == "None":
+            if its == "None" and not (dense and moved):
                 # all that was saved there is here, but for files that took a directory's name
                 more = tree(places[1])
                 lost = {name: text for name, text in tree(places[0]).items() if text != more[name]}

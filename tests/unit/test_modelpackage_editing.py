@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -335,3 +336,34 @@ def test_an_edit_of_ten_thousand_variants_is_no_matter_of_minutes(package: Path)
         for number in range(500):
             editor.set_variant("many", f"v{number}", CPU)
     assert len(modelpackage.open(package).components["many"].variants) == 9000
+
+
+def test_who_reads_while_somebody_commits_sees_the_old_package_or_the_new_one(
+    package: Path,
+) -> None:
+    over = threading.Event()
+
+    def commit(text: str) -> None:
+        with modelpackage.edit(package) as editor:
+            editor.set_metadata(version=text)
+            editor.set_variant("d", "v", {"ep": text})
+
+    def write_on() -> None:
+        for number in range(2, 100_000):
+            if over.is_set():
+                return
+            commit(str(number))
+
+    commit("1")
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    seen = set()
+    try:
+        for _ in range(300):
+            found = modelpackage.open(package)
+            assert found.components["d"].variants["v"].ep == found.version
+            seen.add(found.version)
+    finally:
+        over.set()
+        writer.join()
+    assert len(seen) > 1

@@ -18,7 +18,7 @@ from sealcar.modelpackage.errors import (
     PackageError,
     StateError,
 )
-from sealcar.modelpackage.files import folder
+from sealcar.modelpackage.files import folder, read_document
 from sealcar.modelpackage.hashing import hash_folder
 from sealcar.modelpackage.json_text import Json, document
 from sealcar.modelpackage.leftovers import Staged, Switch
@@ -220,8 +220,8 @@ class _Commit:
 
 def _holds(file: Path, data: bytes) -> bool:
     try:
-        return not file.is_symlink() and file.read_bytes() == data
-    except OSError:
+        return not file.is_symlink() and read_document(str(file), len(data)) == data
+    except PackageError:
         return False
 
 

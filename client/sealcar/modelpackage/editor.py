@@ -11,7 +11,7 @@ from sealcar.modelpackage.dense import WriteMode, dense
 from sealcar.modelpackage.errors import SchemaError, StateError
 from sealcar.modelpackage.orphans import Orphans
 from sealcar.modelpackage.pruning import prune
-from sealcar.modelpackage.reader import open_package, read_manifest, read_package
+from sealcar.modelpackage.reader import read_manifest, read_package
 from sealcar.modelpackage.saving import save_as
 
 if TYPE_CHECKING:
@@ -198,8 +198,8 @@ class Editor:
         """
         root = self._current().location
         if root is not None:
-            saved = open_package(root, self._package.rules)
-            self._orphans.left(prune(saved, self._orphans.prunable))
+            kept = prune(root, self._package.rules, self._orphans.prunable)
+            self._orphans.left(kept)
 
     def discard(self) -> None:
         """Forget all changes; a second time does nothing."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # a FIFO must not be waited for
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 def open_folder(path: str, within: int | None = None) -> int:
@@ -53,24 +53,28 @@ def folder(path: str, within: int | None = None) -> Iterator[int]:
         os.close(descriptor)
 
 
-def open_regular(path: str, within: int | None = None) -> int:
+def open_regular(path: str) -> int:
     """Open a regular file for reading, no part of whose path is a link.
 
     Raises:
         FileAccessError: it can't be opened, or isn't a regular file.
     """
-    above, _, name = path.rpartition("/")
-    try:
-        with folder(above, within) as directory:
-            descriptor = os.open(name, _FILE, dir_fd=directory)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except ValueError as error:
-        raise FileAccessError(f"can't be read: {error}", where=ascii(path)) from error
+    descriptor = _open(path, _FILE | os.O_NOFOLLOW)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise FileAccessError("is not a regular file", where=path)
     return descriptor
+
+
+def _open(path: str, flags: int) -> int:
+    above, _, name = path.rpartition("/")
+    try:
+        with folder(above) as directory:
+            return os.open(name, flags, dir_fd=directory)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
+        raise FileAccessError(f"can't be read: {error}", where=ascii(path)) from error
 
 
 def read_document(path: str, limit: int, *, may_be_link: bool = False) -> bytes:
@@ -86,15 +90,25 @@ def read_document(path: str, limit: int, *, may_be_link: bool = False) -> bytes:
         FileAccessError: it can't be read, or isn't a regular file.
         SchemaError: it is a directory.
     """
-    if os.path.isdir(path):  # noqa: PTH112  (paths are text here)
-        raise SchemaError("invalid JSON: it is a directory", where=path)
-    real = os.path.realpath(path) if may_be_link else path
-    with os.fdopen(open_regular(real), "rb") as stream:
-        try:
-            size = os.fstat(stream.fileno()).st_size
-            return stream.read(min(size, limit) + 1)
-        except OSError as error:
-            raise unreadable(path, error) from error
+    descriptor = _open(path, _FILE if may_be_link else _FILE | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise SchemaError("invalid JSON: it is a directory", where=path)
+        if not stat.S_ISREG(found.st_mode):
+            raise FileAccessError("is not a regular file", where=path)
+        return _read(descriptor, min(found.st_size, limit) + 1)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size and (piece := os.read(descriptor, size - len(data))):
+        data += piece
+    return bytes(data)
 
 
 def unreadable(path: str, error: OSError) -> FileAccessError:

@@ -15,6 +15,7 @@ from sealcar.modelpackage.reader import (
     open_package,
     read_manifest,
     read_package,
+    real_root,
 )
 from sealcar.modelpackage.rules import Rules
 from sealcar.modelpackage.schemas import STAMP
@@ -32,12 +33,12 @@ def edit(root: str | os.PathLike[str], rules: Rules | None = None) -> Editor:
         StateError: somebody else is changing it.
         PackageError: it doesn't open.
     """
-    package = open_package(root, rules)
-    text = str(package.root)
-    with writing.locked(text) as descriptor, writing.writes(text):
-        leftovers.recover(descriptor, package)
-        raw = read_manifest(package.root, package.rules)
-        return Editor(read_package(package.root, raw, package.rules), raw)
+    rules = rules or Rules()
+    path = real_root(root)
+    with writing.locked(str(path)) as descriptor, writing.writes(str(path)):
+        leftovers.recover(descriptor, open_package(path, rules))
+        raw = read_manifest(path, rules)
+        return Editor(read_package(path, raw, rules), raw)
 
 
 def new(rules: Rules | None = None) -> Editor:
@@ -57,7 +58,7 @@ def prune_package(root: str | os.PathLike[str], rules: Rules | None = None) -> N
         StateError: somebody else is changing it.
         PackageError: it doesn't open, or something can't be deleted.
     """
-    prune(open_package(root, rules))
+    prune(real_root(root), rules or Rules())
 
 
 def _nothing(rules: Rules) -> Package:

@@ -90,11 +90,9 @@ class Assets:
             ConfinementError: a portable package has a link where it should be.
         """
         manifest = dict(package.manifest)
-        if not URI.fullmatch(uri):
-            return manifest
         declared = dict(shapes.an_object(manifest.get(KEY, {}), KEY))
         place = f"{package.paths.root}/{DIRECTORY}/{folder_name(uri)}"
-        if package.location is not None:
+        if package.location is not None and URI.fullmatch(uri):
             if package.layout == PORTABLE and os.path.islink(place):  # noqa: PTH114  (the same)
                 raise ConfinementError(f"{place!a} is a link", where=KEY)
             if os.path.lexists(place):

@@ -18,22 +18,25 @@ from sealcar.modelpackage import leftovers, saving, writing
 from sealcar.modelpackage.assets import DIRECTORY
 from sealcar.modelpackage.files import folder
 from sealcar.modelpackage.paths import is_within, normal
-from sealcar.modelpackage.reader import MANIFEST
+from sealcar.modelpackage.reader import MANIFEST, open_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from sealcar.modelpackage.package import Package
+    from sealcar.modelpackage.rules import Rules
 
 _TEMPORARY: Final = ".tmp."
 _GRACE: Final = 60.0
 
 
-def prune(package: Package, orphans: Iterable[str] = ()) -> list[str]:
+def prune(path: Path, rules: Rules, orphans: Iterable[str] = ()) -> list[str]:
     """Prune a package as it is on the disk.
 
     Args:
-        package: just read from there.
+        path: its directory, a real path.
+        rules: to read it by.
         orphans: absolute paths of directories that were removed from it.
 
     Returns:
@@ -41,24 +44,25 @@ def prune(package: Package, orphans: Iterable[str] = ()) -> list[str]:
 
     Raises:
         StateError: somebody else is changing the package.
-        FileAccessError: something can't be deleted.
+        PackageError: it doesn't open, or something can't be deleted.
     """
-    root = str(package.root)
+    root = str(path)
     with writing.locked(root) as descriptor, writing.writes(root):
-        leftovers.recover(descriptor, package)
+        leftovers.recover(descriptor, open_package(path, rules))
+        package = open_package(path, rules)
         with suppress(FileNotFoundError), folder(DIRECTORY, descriptor) as above:
             _delete_old(above)
         # beside a directory that may not be written to, no save can have left anything
-        with suppress(OSError), folder(str(package.root.parent)) as above:
-            saving.sweep(above, package.root)
+        with suppress(OSError), folder(str(path.parent)) as above:
+            saving.sweep(above, path)
         live = _Live(package)
         kept = []
         for orphan in orphans:
-            path = normal(orphan).rstrip("/")
-            if live.needs(path):
+            text = normal(orphan).rstrip("/")
+            if live.needs(text):
                 kept.append(orphan)
             else:
-                _delete(descriptor, path[len(root) + 1 :])
+                _delete(descriptor, text[len(root) + 1 :])
         return kept
 
 

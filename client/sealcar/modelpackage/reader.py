@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.modelpackage import shapes
 from sealcar.modelpackage.assets import read_assets
-from sealcar.modelpackage.errors import FileAccessError, LimitError, SchemaError
+from sealcar.modelpackage.errors import (
+    FileAccessError,
+    LimitError,
+    PackageError,
+    SchemaError,
+    StateError,
+)
 from sealcar.modelpackage.files import read_document
 from sealcar.modelpackage.json_text import Json, parse
 from sealcar.modelpackage.package import Package
@@ -31,6 +37,7 @@ MANIFEST: Final = "manifest.json"
 COMPONENTS: Final = "components"
 PORTABLE: Final = "portable"
 INSTALLED: Final = "installed"
+_TRIES: Final = 20
 
 
 def open_package(root: str | os.PathLike[str], rules: Rules | None = None) -> Package:
@@ -40,14 +47,41 @@ def open_package(root: str | os.PathLike[str], rules: Rules | None = None) -> Pa
         PackageError: one of its kinds, with the JSON path of what is wrong.
     """
     rules = rules or Rules()
-    path = Path(os.fsdecode(root))
+    path = real_root(root)
     try:
-        if not path.is_dir():
-            raise FileAccessError(f"{str(path)!a} is not a directory")
-        real = path.resolve()
-        return read_package(real, read_manifest(real, rules), rules)
+        return _unchanged(path, rules)
     except (OSError, ValueError) as error:
         raise FileAccessError(f"can't be read: {error}", where=ascii(str(path))) from error
+
+
+def real_root(root: str | os.PathLike[str]) -> Path:
+    """Return the real path of a package's directory.
+
+    Raises:
+        FileAccessError: it is none.
+    """
+    path = Path(os.fsdecode(root))
+    try:
+        if path.is_dir():
+            return path.resolve()
+    except (OSError, ValueError) as error:
+        raise FileAccessError(f"can't be read: {error}", where=ascii(str(path))) from error
+    raise FileAccessError(f"{str(path)!a} is not a directory")
+
+
+def _unchanged(path: Path, rules: Rules) -> Package:
+    """Read a package while its manifest stays the same, so that its files fit together."""
+    for _ in range(_TRIES):
+        raw = read_manifest(path, rules)
+        try:
+            package = read_package(path, raw, rules)
+        except PackageError:
+            if read_manifest(path, rules) == raw:
+                raise
+        else:
+            if read_manifest(path, rules) == raw:
+                return package
+    raise StateError("somebody is changing the package all the time", where=str(path))
 
 
 def read_manifest(root: Path, rules: Rules) -> bytes:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from sealcar.modelpackage.errors import FileAccessError, StateError
-from sealcar.modelpackage.files import folder, open_folder
+from sealcar.modelpackage.files import folder, open_folder, unreadable
 from sealcar.modelpackage.trees import Kind, Node, open_node, walk
 
 if TYPE_CHECKING:
@@ -56,8 +56,10 @@ def locked(root: str) -> Iterator[int]:
         StateError: somebody is changing it.
         FileAccessError: it can't be opened.
     """
-    with writes(root):
+    try:
         descriptor = open_folder(root)
+    except OSError as error:
+        raise unreadable(root, error) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
