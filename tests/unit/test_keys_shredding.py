@@ -119,6 +119,16 @@ def test_transfers_and_transactions_of_it_end_and_no_others(running: Running) ->
     kept.abort()
 
 
+def test_whoever_opened_it_just_before_hears_that_it_is_gone_and_not_of_damage(
+    running: Running,
+) -> None:
+    remembered = running.payloads._opener.open("ocr")
+    running.service.keys.shred("ocr")
+    running.payloads._opener._remembered.put(remembered)
+    with pytest.raises(NotFoundError):
+        running.read(SCOPE)
+
+
 def test_generations_put_back_from_a_copy_arent_served(running: Running, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(running.generation(), copy)

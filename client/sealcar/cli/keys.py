@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sealcar.address import Address
-from sealcar.cli import report, tables
+from sealcar.cli import report
+from sealcar.cli.hanging import show_generations, show_versions
 from sealcar.cli.listener import prints_json
 from sealcar.cli.locking import show_holders
 from sealcar.cli.operator import asks_the_admin_socket
@@ -19,10 +19,8 @@ from sealcar.cli.status import show_keys
 from sealcar.errors import InvalidRequestError, WrongStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sealcar.admin import Admin
-    from sealcar.custody import Hanging, Rewrapped
+    from sealcar.custody import Rewrapped
 
 
 @click.group(
@@ -166,10 +164,10 @@ def report_(admin: Admin, *, packages: bool, as_json: bool) -> None:
     if as_json:
         report.emit({"hanging": [asdict(each) for each in found]})
         return
-    _show_versions(found)
+    show_versions(found)
     if packages:
         click.echo()
-        _show_generations(found)
+        show_generations(found)
 
 
 def _refuse_if_needed(admin: Admin, version: str, alias: str) -> None:
@@ -215,40 +213,3 @@ def _say(done: Rewrapped) -> None:
         )
     if done.failed:
         click.echo(f"failed: {done.failed}")
-
-
-def _show_versions(found: Iterable[Hanging]) -> None:
-    newest, older, store = Counter[tuple[str, str]](), Counter[tuple[str, str]](), set()
-    for each in found:
-        key = (each.kek_alias or "?", each.kek_version or "?")
-        if not each.package:
-            store.add(key)
-        elif each.newest:
-            newest[key] += 1
-        else:
-            older[key] += 1
-    tables.show(
-        ["key", "version", "packages", "older generations", "store key"],
-        [
-            [*key, newest[key], older[key], "yes" if key in store else ""]
-            for key in sorted({*newest, *older, *store})
-        ],
-    )
-
-
-def _show_generations(found: Iterable[Hanging]) -> None:
-    tables.show(
-        ["package", "version", "generation", "", "key", "key version"],
-        [
-            [
-                each.package,
-                each.version,
-                each.generation,
-                "newest" if each.newest else "",
-                each.kek_alias,
-                each.kek_version or each.problem,
-            ]
-            for each in found
-            if each.package
-        ],
-    )

@@ -137,7 +137,7 @@ class Keys:
             ExhaustedError, StorageError: it holds until the daemon ends, and not longer.
         """
         alias = alias or self._store.identity.kek_alias
-        with self._turn, during("revoke"):
+        with during("revoke"):
             self._refuse_indispensable(alias, version)
             self._custody.revoke(alias, version)
             found = [
@@ -172,7 +172,7 @@ class Keys:
             ExhaustedError, StorageError: it can't be removed whole; it isn't served any more once
                 its tombstone is written, and the same call goes on.
         """
-        with self._turn, during("shred", package=name, version=version):
+        with during("shred", package=name, version=version):
             graves = self._works.shredder.bury(name, version)
             places = {(grave.name, grave.version) for grave in graves}
             self._gate.end({name}, NotFoundError("the package was shredded"))

@@ -27,6 +27,7 @@ def open_reader(
     """Open a payload's file against its record.
 
     Raises:
+        NotFoundError: the whole generation was removed since it was opened.
         UnknownFormatError: it is stored in plain.
         TruncatedError: the file is missing, or its size isn't the record's.
         NotAuthenticError: it isn't the stream that the record names.
@@ -37,10 +38,19 @@ def open_reader(
     try:
         fd = opened.place.open_payload(variant.component, variant.variant, payload.name)
     except NotFoundError as error:
+        _refuse_removed(opened)
         raise TruncatedError("the payload's file is missing from the store") from error
     return SealedReader(
         fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=scratch
     )
+
+
+def _refuse_removed(opened: OpenedPackage) -> None:
+    # it is moved away whole, so one without its manifest isn't damaged but gone
+    try:
+        opened.place.manifest()
+    except NotFoundError:
+        raise NotFoundError("the generation was removed meanwhile: open the package anew") from None
 
 
 def payload_value(payload: RecordPayload) -> PayloadValue:
