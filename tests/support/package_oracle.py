@@ -27,6 +27,7 @@ DIFFERENCES = {
     # writing
     "unsaved_version": "a package that was never saved says 0.0 there; here what will be written",
     "metadata_after_commit": "metadata of the package isn't told of there; here it is",
+    "paths_reread": "what a commit put where a path leads is told of once opened again there",
     "variant_metadata": "metadata of a variant is lost by a commit there; here it is written",
     "failed_setter": "a path to bad JSON is refused there and stays set; here nothing changes",
     "commit_would_not_open": "a commit writes packages there that don't open; here it is refused",

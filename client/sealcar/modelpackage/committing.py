@@ -52,13 +52,13 @@ def commit(change: Change) -> None:
     """Save a package in place.
 
     Raises:
-        StateError: somebody else changed the package, or is changing it.
+        StateError: it was never saved, or somebody else changed it, or is changing it.
         AssetMismatchError: a directory to copy in changed since it was hashed.
         FileAccessError: it can't be written; nothing has changed.
         PackageError: it wouldn't open afterwards.
     """
-    check(change.package)
     root = str(change.package.root)
+    check(change.package)
     with writing.locked(root) as descriptor:
         if _current(change.package) != change.read:
             raise StateError("the package was changed by somebody else", where=root)
