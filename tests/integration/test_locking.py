@@ -19,9 +19,11 @@ from support.payload_packages import (
     varied,
 )
 
+from sealcar.admin import Admin
 from sealcar.errors import LockedError, SealcarError
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -207,3 +209,33 @@ def test_a_daemon_starts_locked_if_told_so(tmp_path: Path) -> None:
         kek.write_bytes(content)
         command(daemon, "unlock")
         assert read(client) == SMALL
+
+
+def test_a_lock_ends_a_rewrapping_which_goes_on_after(tmp_path: Path) -> None:
+    with Daemon(tmp_path) as daemon:
+        with daemon.connect() as client:
+            for at in range(30):
+                payload = PlannedBytes("model.onnx", "model", SMALL)
+                client.catalogue.import_(PlannedPackage((payload,), name=f"p{at}"))
+        command(daemon, "keys", "rotate")
+        ended: list[subprocess.CompletedProcess[str]] = []
+        moving = threading.Thread(
+            target=lambda: ended.append(
+                run_command("keys", "rewrap", "--admin", str(daemon.admin), "--json")
+            )
+        )
+        moving.start()
+        deadline = time.monotonic() + 30
+        while not list(daemon.store.glob("*/1/g/2")) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        with Admin(daemon.admin, peer_uid=os.getuid()) as admin:
+            admin.lock()
+            moved = len(list(daemon.store.glob("*/1/g/2")))
+            moving.join(30)
+            # not one more once the answer has come
+            assert len(list(daemon.store.glob("*/1/g/2"))) == moved
+            assert not list((daemon.store / ".staging").iterdir())
+            assert ended[0].returncode in (0, 7)
+            admin.unlock()
+        done = command(daemon, "keys", "rewrap")
+        assert (done["packages"] + done["skipped"], done["failed"]) == (30, 0)
