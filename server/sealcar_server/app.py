@@ -19,6 +19,7 @@ import structlog
 from sealcar.errors import SealcarError
 from sealcar_server import hardening, metrics, signals, trust
 from sealcar_server.access.live_policy import LivePolicy
+from sealcar_server.access.rates import Rates
 from sealcar_server.access.sessions import Sessions
 from sealcar_server.auditing import Accounting
 from sealcar_server.endpoints import data_door, listening
@@ -119,7 +120,13 @@ class _Daemon:
         settings, stack, meter = self._settings, self._stack, self._meter
         meter.started(version("sealcar"), settings.daemon.isolation, settings.transfer.memory_limit)
         own_uid = os.geteuid() if settings.daemon.isolation == "uid" else None
-        self._sessions = Sessions(own_uid=own_uid, on_denied=meter.denied, on_count=meter.sessions)
+        self._rates = Rates(settings.limits.requests, meter.denied)
+        self._sessions = Sessions(
+            own_uid=own_uid,
+            of_one=settings.limits.sessions,
+            on_denied=meter.denied,
+            on_count=meter.sessions,
+        )
         stack.callback(self._sessions.close)
         self._budget = Budget(settings.transfer.memory_limit)
         engine = Engine(settings.daemon.workers or None)
@@ -201,7 +208,7 @@ class _Daemon:
             lambda _peer: os.geteuid(),
             self._streams,
             self._meter,
-            lambda method, announced: self._accounting.trail.operation(method, announced=announced),
+            self._accounting.trail.operation,
         )
         operators = AdminServicer(self.policy, self._accounting.trail)
         server = admin_server(path, guard, KeysServicer(self.service.keys), operators)
@@ -219,7 +226,7 @@ class _Daemon:
             session.received = True
             return session.principal
 
-        guard = Guard(lambda peer: caller(peer).uid, self._streams, self._meter)
+        guard = Guard(lambda peer: self._rates.take(caller(peer).uid), self._streams, self._meter)
         self._grpc = public_server(
             self._inner / INNER,
             guard,
@@ -242,6 +249,7 @@ class _Daemon:
             meter=self._meter,
             release=version("sealcar"),
             isolation=settings.daemon.isolation,
+            rates=self._rates,
         )
         limits = data_door.Limits(
             wait=settings.transfer.wait,

@@ -62,7 +62,7 @@ class Metrics:
         self._denials = Counter(
             "sealcar_denials",
             "Requests that were refused, by rule: unknown (may not list), right (may list), "
-            "own-uid, peer.",
+            "own-uid, peer, limit (too many of one uid).",
             ["rule"],
             registry=registry,
         )
@@ -123,7 +123,7 @@ class Metrics:
         for mode in ("uid", "none"):
             self._isolation.labels(mode).set(mode == isolation)
         self._memory_limit.set(memory_limit)
-        for rule in ("unknown", "right", "own-uid", "peer"):
+        for rule in ("unknown", "right", "own-uid", "peer", "limit"):
             self._denials.labels(rule)
         for direction, delivery in (("read", "ring"), ("read", "packet"), ("write", "ring")):
             self._bytes.labels(direction, delivery)

@@ -120,6 +120,18 @@ class Transfer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Limits:
+    """[limits]: what one uid may take."""
+
+    sessions: Annotated[
+        int, Spec(kinds.number(1, 65536), "processes of one uid that are connected at a time")
+    ] = 256
+    requests: Annotated[
+        int, Spec(kinds.number(0, 1000000), "requests of one uid a second; 0: no limit")
+    ] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Audit:
     """[audit]: who was let do what, and which keys were used."""
 
@@ -165,11 +177,14 @@ class Settings:
     keys: Mapping[str, Key]
     policy: PolicyFile
     transfer: Transfer
+    limits: Limits
     audit: Audit
     log: Log
 
 
-Section = Daemon | Listen | Admin | Metrics | Store | Key | PolicyFile | Transfer | Audit | Log
+Section = (
+    Daemon | Listen | Admin | Metrics | Store | Key | PolicyFile | Transfer | Limits | Audit | Log
+)
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "daemon": Daemon,
     "admin": Admin,
@@ -177,6 +192,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "store": Store,
     "policy": PolicyFile,
     "transfer": Transfer,
+    "limits": Limits,
     "audit": Audit,
     "log": Log,
 }

@@ -124,7 +124,7 @@ def test_release_isolation_and_drain_are_told(used: Daemon) -> None:
 
 def test_every_rule_has_its_series_before_it_was_ever_used(used: Daemon) -> None:
     found = used.metrics()
-    for rule in ("unknown", "right", "own-uid", "peer"):
+    for rule in ("unknown", "right", "own-uid", "peer", "limit"):
         assert ("sealcar_denials_total", frozenset({("rule", rule)})) in found
 
 

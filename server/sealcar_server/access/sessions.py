@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from sealcar.errors import DeniedError, SealcarError, UnavailableError
+from sealcar.errors import DeniedError, ExhaustedError, SealcarError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -77,7 +77,8 @@ class Sessions:
     Args:
         own_uid: a uid that is refused on every listener: the daemon's own, whose processes could
             read what was handed to others. None refuses nobody.
-        on_denied: told "own-uid" at each refusal.
+        of_one: how many one uid may have at a time.
+        on_denied: told "own-uid" or "limit" at each refusal.
         on_count: told how many sessions there are at each change.
     """
 
@@ -85,10 +86,12 @@ class Sessions:
         self,
         *,
         own_uid: int | None = None,
+        of_one: int = 256,
         on_denied: Callable[[str], None] = lambda _kind: None,
         on_count: Callable[[int], None] = lambda _count: None,
     ) -> None:
         self._own_uid = own_uid
+        self._of_one = of_one
         self._on_denied = on_denied
         self._on_count = on_count
         self._lock = threading.Lock()
@@ -107,6 +110,7 @@ class Sessions:
 
         Raises:
             DeniedError: the peer has the daemon's own uid, and isolation is by uid.
+            ExhaustedError: too many processes of its uid are connected.
             UnavailableError: the daemon is stopping.
         """
         try:
@@ -176,6 +180,13 @@ class Sessions:
         if session is not None:
             peer.close()
             return session
+        uid = peer.principal.uid
+        if sum(one.principal.uid == uid for one in self._by_key.values()) >= self._of_one:
+            self._on_denied("limit")
+            raise ExhaustedError(
+                f"{self._of_one} processes of uid {uid} are connected already; see limits.sessions",
+                retry_after=1.0,
+            )
         session = self._by_key[key] = Session(peer, key)
         if peer.pidfd is not None:
             self._pidfds[key] = peer.pidfd

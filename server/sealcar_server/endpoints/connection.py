@@ -212,6 +212,8 @@ class Connection:
         self.cancelled = False
         self.rings.new_request()
         try:
+            if kind not in _WHILE_DRAINING:
+                self.door.services.rates.take(self.peer.principal.uid)
             self.handlers[kind](packet)
         except SealcarError as error:
             self.refuse(error)

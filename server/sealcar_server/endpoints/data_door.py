@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from sealcar.errors import InternalError, SealcarError
+from sealcar_server.access.rates import UNLIMITED, Rates
 from sealcar_server.endpoints.data_chores import Chores
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.transfer.outstanding import Outstanding
@@ -59,6 +60,7 @@ class Services:
     meter: Meter
     release: str
     isolation: str
+    rates: Rates = UNLIMITED
 
 
 class Door:

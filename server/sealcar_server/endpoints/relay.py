@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import structlog
 
-from sealcar.errors import DeniedError, SealcarError
+from sealcar.errors import DeniedError, ExhaustedError, SealcarError
 from sealcar_server.access.peers import peer_of
 from sealcar_server.endpoints.pump import Link
 
@@ -162,7 +162,7 @@ class Relay:
         caller: Session | SealcarError
         try:
             caller = self._sessions.join(peer, name)
-        except DeniedError as error:
+        except (DeniedError, ExhaustedError) as error:
             caller = error  # told to the caller at each call, better than a closed connection
         try:
             inner = self._connect(name)

@@ -94,7 +94,7 @@ class Trail:
             yield
 
     @contextmanager
-    def operation(self, method: str, *, announced: bool) -> Iterator[None]:
+    def operation(self, method: str, announced: bool) -> Iterator[None]:  # noqa: FBT001  (a hook's)
         """Account for what an operator asks over the admin socket.
 
         Args:
