@@ -280,6 +280,30 @@ def test_what_can_not_be_accounted_for_is_refused_and_leaves_no_half_line(world:
     assert world.verify(log.last).last.sequence == 6
 
 
+def test_a_half_line_that_can_not_be_taken_back_at_once_is_before_the_next_one(
+    world: World,
+) -> None:
+    with world.run(3) as log:
+        with log._lock:
+            # as if the disk had taken half a line, and then failed to take it back
+            os.write(log._fd, b'{"sequence":5,"half')
+            log._half = True
+        log.write("decision", {})
+    assert world.verify(log.last).last.sequence == 6
+
+
+def test_a_file_that_is_removed_while_the_daemon_writes_is_missed(world: World) -> None:
+    with world.run(3) as log:
+        removed = world.file
+        removed.unlink()
+        until(lambda: bool(world.files()))
+        log.write("decision", {})
+    first = json.loads(world.lines()[0])
+    assert first["previous"]["file"] == removed.name
+    assert first["previous"]["sequence"] == 4
+    assert world.verify(log.last).first == 5
+
+
 def test_where_the_log_is_best_effort_lost_lines_are_counted(world: World) -> None:
     with world.run(3, required=False) as log:
         good = os.dup(log._fd)

@@ -73,7 +73,7 @@ class AuditLog:
         self._folder, self._seal, self._options, self._on_state = folder, seal, options, on_state
         self._instance: Final = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self._dirty = self._broken = False
+        self._dirty = self._broken = self._half = False
         self._lost = 0
         self._retry_at = 0.0
         try:
@@ -146,13 +146,15 @@ class AuditLog:
         os.fsync(self._fd)
 
     def _append(self, event: str, values: Mapping[str, Any]) -> None:
+        if self._half:
+            self._take_back()
         line, position = self._compose(event, values, self._chain)
         try:
             _put(self._fd, line)
         except OSError:
-            # no half line stays between whole ones
+            self._half = True
             with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._size)
+                self._take_back()
             raise
         self._size += len(line)
         self._last = position
@@ -160,6 +162,11 @@ class AuditLog:
         if self._broken:
             self._broken = False
             _log.warning("the audit log can be written again")
+
+    def _take_back(self) -> None:
+        """Leave no half line between whole ones."""
+        os.ftruncate(self._fd, self._size)
+        self._half = False
 
     def _compose(
         self, event: str, values: Mapping[str, Any], chain: Chain
@@ -196,7 +203,7 @@ class AuditLog:
         while not self._stopping.wait(self._options.sync_interval):
             try:
                 self._sync()
-                if self._size >= self._options.file_size and time.monotonic() >= self._retry_at:
+                if self._is_over() and time.monotonic() >= self._retry_at:
                     self._continue()
             except OSError as error:
                 self._failed(error)
@@ -204,6 +211,12 @@ class AuditLog:
                 self._retry_at = time.monotonic() + _RETRY
                 _log.warning("no new file of the audit log can be begun", reason=error.message)
             self._on_state(self._last, self.writable)
+
+    def _is_over(self) -> bool:
+        if os.fstat(self._fd).st_nlink == 0:
+            _log.error("the audit log's file was removed: what was in it is lost")
+            return True
+        return self._size >= self._options.file_size
 
     def _continue(self) -> None:
         """Begin a new file, with a key of its own, so that it can be verified by itself."""
