@@ -43,7 +43,7 @@ class LivePolicy:
         self._file, self._load, self._on_loaded = file, load, on_loaded
         self._loading = threading.Lock()
         self._followers: list[Callable[[], None]] = []
-        self._seen = self._signature()
+        self._seen = self._settling = self._signature()
         # one reference, replaced whole: a decision never mixes two files
         self._in_force = (1, load())
         self._broken = False
@@ -78,8 +78,17 @@ class LivePolicy:
         self._followers.append(changed)
 
     def look(self) -> None:
-        """Read the file again if it isn't the one that was read last."""
-        if self._signature() != self._seen:
+        """Read the file again if it isn't the one that was read last. Called now and then.
+
+        Not before two looks have seen the same: a file that is being written may be a policy by
+        accident, without the grants that are still to come.
+        """
+        found = self._signature()
+        if found == self._seen:
+            self._settling = self._seen
+        elif found != self._settling:
+            self._settling = found
+        else:
             self.reload()
 
     def reload(self) -> bool:
