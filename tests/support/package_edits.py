@@ -27,7 +27,7 @@ PATHS = (
         "c.json",
         "bad.json",
     ),
-    *("../x", "/nowhere", "", ".", "link", "info.json", "none.json", "list.json", "bad.json"),
+    *("../x", "/proc/nowhere", "", ".", "link", "info.json", "none.json", "list.json", "bad.json"),
 )
 bodies = st.fixed_dictionaries(
     {},
