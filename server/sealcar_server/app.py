@@ -119,13 +119,13 @@ class _Daemon:
         """Start everything, sockets last."""
         settings, stack, meter = self._settings, self._stack, self._meter
         meter.started(version("sealcar"), settings.daemon.isolation, settings.transfer.memory_limit)
-        own_uid = os.geteuid() if settings.daemon.isolation == "uid" else None
         self._rates = Rates(settings.limits.requests, meter.denied)
         self._sessions = Sessions(
-            own_uid=own_uid,
+            own_uid=os.geteuid() if settings.daemon.isolation == "uid" else None,
             of_one=settings.limits.sessions,
             on_denied=meter.denied,
             on_count=meter.sessions,
+            on_refused=self._accounting.trail.refused,
         )
         stack.callback(self._sessions.close)
         self._budget = Budget(settings.transfer.memory_limit)

@@ -101,6 +101,22 @@ def test_refusals_are_there_and_a_hostile_name_stays_on_its_line(daemon: Daemon)
     assert check(daemon)[0] == 0
 
 
+@pytest.mark.root
+def test_whoever_is_not_let_in_at_all_is_there(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, reachable=True, settings={"daemon.isolation": "uid"})
+    daemon.policy.write_text("")
+    daemon.grant(STRANGER)
+    with daemon:
+        call_as(0, daemon.socket, {"method": "PackageStore.List", "request": {}})
+        refused = [one for one in entries(daemon) if one.get("right") == "connect"]
+    assert refused
+    assert (refused[0]["uid"], refused[0]["rule"], refused[0]["outcome"]) == (
+        0,
+        "own-uid",
+        "refused",
+    )
+
+
 def test_another_policy_and_what_operators_ask_are_there(daemon: Daemon) -> None:
     assert daemon.process
     daemon.process.send_signal(signal.SIGHUP)

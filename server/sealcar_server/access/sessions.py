@@ -80,6 +80,7 @@ class Sessions:
         of_one: how many one uid may have at a time.
         on_denied: told "own-uid" or "limit" at each refusal.
         on_count: told how many sessions there are at each change.
+        on_refused: told who was refused, and by which of the two.
     """
 
     def __init__(
@@ -89,11 +90,13 @@ class Sessions:
         of_one: int = 256,
         on_denied: Callable[[str], None] = lambda _kind: None,
         on_count: Callable[[int], None] = lambda _count: None,
+        on_refused: Callable[[Principal, str], None] = lambda _principal, _kind: None,
     ) -> None:
         self._own_uid = own_uid
         self._of_one = of_one
         self._on_denied = on_denied
         self._on_count = on_count
+        self._on_refused = on_refused
         self._lock = threading.Lock()
         self._by_key: dict[Hashable, Session] = {}
         self._by_connection: dict[Hashable, Session] = {}
@@ -167,11 +170,15 @@ class Sessions:
 
     def _admit(self, peer: Peer) -> None:
         if self._own_uid is not None and peer.principal.uid == self._own_uid:
-            self._on_denied("own-uid")
+            self._refused(peer, "own-uid")
             raise DeniedError(
                 f"uid {self._own_uid} is the daemon's own; run clients as another user, "
                 'or set daemon.isolation = "none" to do without protection between them'
             )
+
+    def _refused(self, peer: Peer, kind: str) -> None:
+        self._on_denied(kind)
+        self._on_refused(peer.principal, kind)
 
     def _session(self, peer: Peer) -> Session:
         # the principal is part of it: a process that changed its uid is somebody else
@@ -182,7 +189,7 @@ class Sessions:
             return session
         uid = peer.principal.uid
         if sum(one.principal.uid == uid for one in self._by_key.values()) >= self._of_one:
-            self._on_denied("limit")
+            self._refused(peer, "limit")
             raise ExhaustedError(
                 f"{self._of_one} processes of uid {uid} are connected already; see limits.sessions",
                 retry_after=1.0,

@@ -109,6 +109,15 @@ class Trail:
         with self._accounted("operator", {"method": method}):
             yield
 
+    def refused(self, principal: Principal, rule: str) -> None:
+        """Account for a caller that wasn't let in at all.
+
+        Raises:
+            StorageError: it can't be accounted for.
+        """
+        who = {"uid": principal.uid, "gid": principal.gid, "listener": principal.listener}
+        self._write("decision", {**who, "right": "connect", "rule": rule}, "refused", None)
+
     def note(self, event: str, **values: str | int | bool | None) -> None:
         """Account for something that happened.
 
