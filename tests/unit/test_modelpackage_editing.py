@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -319,6 +321,96 @@ def test_a_package_that_was_never_saved_finds_nothing(tmp_path: Path) -> None:
         editor.package.resolve("x")
     with pytest.raises(StateError):
         editor.set_component_file("c", str(tmp_path))
+
+
+def test_the_last_executor_info_that_is_removed_takes_the_field_with_it(package: Path) -> None:
+    with modelpackage.edit(package) as editor:
+        editor.set_executor_info("main", "cpu", "ort", {"a": 1})
+        editor.set_executor_info("main", "cpu", "own", {})
+        editor.remove_executor_info("main", "cpu", "nobody")
+        editor.remove_executor_info("main", "cpu", "own")
+        variant = editor.package.components["main"].variants["cpu"]
+        assert list(variant.executor_info) == ["ort"]
+        editor.remove_executor_info("main", "cpu", "ort")
+    assert modelpackage.open(package).components["main"].variants["cpu"].body == CPU
+
+
+def test_an_installed_package_may_refer_to_an_asset_where_it_is(
+    package: Path, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_text(name)
+    with pytest.raises(StateError):
+        modelpackage.edit(package).add_shared_asset(tmp_path / "one", copy=False)
+    with modelpackage.edit(package) as editor:
+        copied = editor.add_shared_asset(tmp_path / "two")
+    with modelpackage.edit(package) as editor:
+        editor.set_layout("installed")
+        referred = editor.add_shared_asset(tmp_path / "one", copy=False)
+        assert list(editor.package.shared_assets) == [referred, copied]
+        # one that is declared isn't copied in too
+        assert editor.add_shared_asset(tmp_path / "one") == referred
+    found = modelpackage.open(package)
+    assert found.resolve_asset(referred) == str(tmp_path / "one")
+    assert list(found.shared_assets) == [referred, copied]
+    with modelpackage.edit(package) as editor:
+        editor.remove_shared_asset(referred)
+    assert list(modelpackage.open(package).shared_assets) == [copied]
+    assert (tmp_path / "one" / "f").is_file()
+
+
+def test_links_are_neither_copied_in_nor_removed_as_assets(package: Path, tmp_path: Path) -> None:
+    (tmp_path / "asset").mkdir()
+    (tmp_path / "link").symlink_to("asset")
+    editor = modelpackage.edit(package)
+    with pytest.raises(SchemaError):
+        editor.add_shared_asset(tmp_path / "link")
+    uri = "sha256:" + "ab" * 32
+    (package / "shared_assets").mkdir()
+    (package / "shared_assets" / uri.replace(":", "-")).symlink_to("nowhere")
+    with pytest.raises(ConfinementError):
+        editor.remove_shared_asset(uri)
+
+
+def test_a_commit_for_which_there_is_no_room_changes_nothing(package: Path) -> None:
+    before = snapshot(package)
+    editor = modelpackage.edit(package)
+    editor.set_metadata(description="x" * 5000)
+    editor.set_variant("d", "v", CPU)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(FileAccessError, match="too large"):
+            editor.commit()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert snapshot(package) == before
+    editor.commit()
+    assert modelpackage.open(package).components["d"].variants["v"].ep == CPU["ep"]
+
+
+def test_assets_are_copied_where_hard_links_cannot_be(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asset").mkdir()
+    (tmp_path / "asset" / "f").write_text("f")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with modelpackage.edit(package) as editor:
+        uri = editor.add_shared_asset(tmp_path / "asset")
+    assert modelpackage.hash_directory(modelpackage.open(package).resolve_asset(uri)) == uri
+    assert [path.name for path in (package / "shared_assets").iterdir()] == [uri.replace(":", "-")]
+
+
+def test_a_new_package_may_be_saved_dense(tmp_path: Path) -> None:
+    editor = modelpackage.new()
+    editor.set_component("c", {"variants": {"v": {"executor_info": {"ort": {}}}}})
+    editor.save_as(tmp_path / "p", WriteMode.DENSE)
+    assert "c" in modelpackage.open(tmp_path / "p").components
 
 
 def test_one_changed_component_file_is_replaced_alone(package: Path) -> None:

@@ -155,3 +155,19 @@ def test_a_manifest_that_is_a_fifo_is_refused_without_waiting(tmp_path: Path) ->
     os.mkfifo(tmp_path / "manifest.json")
     with pytest.raises(modelpackage.PackageError):
         modelpackage.open(tmp_path)
+
+
+def test_what_is_closed_does_not_look_at_the_disk_again(tmp_path: Path) -> None:
+    with modelpackage.open(write(tmp_path)) as package:
+        assert package.resolve("x") == str(tmp_path / "x")
+    assert package.components == {}
+    package.close()
+    for look in (package.resolve, package.resolve_asset, package.open_file):
+        with pytest.raises(modelpackage.StateError, match="closed"):
+            look("x")
+
+
+def test_a_root_that_is_no_path_is_refused(tmp_path: Path) -> None:
+    for root in ("a\0b", "", tmp_path / "none", tmp_path / ("x" * 300)):
+        with pytest.raises(modelpackage.FileAccessError):
+            modelpackage.open(root)

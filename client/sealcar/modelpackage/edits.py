@@ -58,17 +58,6 @@ def with_layout(package: Package, layout: str) -> Package:
     return replace(package, manifest={**package.manifest, "layout": layout}, layout=layout)
 
 
-def with_manifest_field(package: Package, key: str, value: Json) -> Package:
-    """Set a field of the manifest."""
-    return replace(package, manifest={**package.manifest, key: value})
-
-
-def without_manifest_field(package: Package, key: str) -> Package:
-    """Remove a field of the manifest, if it is there."""
-    manifest = {name: value for name, value in package.manifest.items() if name != key}
-    return replace(package, manifest=manifest)
-
-
 def with_component(package: Package, name: str, body: object) -> Package:
     """Set a whole component that stands in the manifest."""
     where = shapes.member(COMPONENTS, name)
