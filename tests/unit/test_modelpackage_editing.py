@@ -349,7 +349,7 @@ def test_an_installed_package_may_refer_to_an_asset_where_it_is(
         editor.set_layout("installed")
         referred = editor.add_shared_asset(tmp_path / "one", copy=False)
         assert list(editor.package.shared_assets) == [referred, copied]
-        # one that is declared isn't copied in too
+        # the directory that is declared goes on to be the one that is used
         assert editor.add_shared_asset(tmp_path / "one") == referred
     found = modelpackage.open(package)
     assert found.resolve_asset(referred) == str(tmp_path / "one")

@@ -45,7 +45,7 @@ class Editor:
         self._package = package
         self._read = read
         self._destination = destination
-        self._assets = pending.Assets(package.shared_assets)
+        self._assets = pending.Assets(package)
         self._orphans = Orphans()
         self._closed = False
 
@@ -224,7 +224,7 @@ class Editor:
         rules = self._package.rules
         self._read = read_manifest(root, rules)
         self._package = read_package(root, self._read, rules)
-        self._assets = pending.Assets(self._package.shared_assets)
+        self._assets = pending.Assets(self._package)
 
     def __enter__(self) -> Self:
         return self

@@ -19,8 +19,6 @@ from sealcar.modelpackage.references import URI
 from sealcar.modelpackage.values import SharedAsset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sealcar.modelpackage.hashing import Progress
     from sealcar.modelpackage.json_text import Json
     from sealcar.modelpackage.package import Package
@@ -34,8 +32,9 @@ class Assets:
         removed: URIs of those whose directory at the default place goes then.
     """
 
-    def __init__(self, found: Mapping[str, SharedAsset]) -> None:
-        self._found = dict(found)
+    def __init__(self, package: Package) -> None:
+        self._found = dict(package.shared_assets)
+        self._declared = set(_declared(package))
         self.pending: dict[str, str] = {}
         self.removed: set[str] = set()
 
@@ -70,16 +69,16 @@ class Assets:
         uri = hash_directory(directory, progress=progress, limits=package.rules.limits)
         if expected is not None and uri != expected:
             raise AssetMismatchError(f"{directory!a} is {uri}, not {expected[:90]!a}", where=KEY)
-        declared = dict(shapes.an_object(package.manifest.get(KEY, {}), KEY))
+        declared = _declared(package)
         if copy:
-            if uri not in declared:
-                self.pending[uri] = os.path.realpath(directory)
+            self.pending[uri] = os.path.realpath(directory)
         else:
             declared[uri] = directory
             path = package.paths.locate(package.paths.root, directory, KEY)
             found = {**self._found, uri: SharedAsset(uri, path)}
             # declared ones first, as a reader has them
             self._found = {key: found[key] for key in (*declared, *found) if key in found}
+            self._declared.add(uri)
         self.removed.discard(uri)
         return uri, {**package.manifest, KEY: declared}
 
@@ -90,7 +89,7 @@ class Assets:
             ConfinementError: a portable package has a link where it should be.
         """
         manifest = dict(package.manifest)
-        declared = dict(shapes.an_object(manifest.get(KEY, {}), KEY))
+        declared = _declared(package)
         place = f"{package.paths.root}/{DIRECTORY}/{folder_name(uri)}"
         if package.location is not None and URI.fullmatch(uri):
             if package.layout == PORTABLE and os.path.islink(place):  # noqa: PTH114  (the same)
@@ -102,6 +101,11 @@ class Assets:
             manifest[KEY] = declared
         else:
             manifest.pop(KEY, None)
+        self._declared.discard(uri)
         self._found.pop(uri, None)
         self.pending.pop(uri, None)
         return manifest
+
+
+def _declared(package: Package) -> dict[str, Json]:
+    return dict(shapes.an_object(package.manifest.get(KEY, {}), KEY))
