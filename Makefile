@@ -47,7 +47,7 @@ e2e: venv
 	.venv/bin/python -m pytest tests/e2e
 	.venv-ort130/bin/python -m pytest tests/e2e
 
-# hours of comparisons with other implementations; not part of `make test`
+# long comparisons with other implementations; not part of `make test`
 soak: .venv/.made
 	.venv/bin/python -m pytest tests/soak
 

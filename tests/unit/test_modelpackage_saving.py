@@ -104,6 +104,24 @@ def test_what_an_installed_package_has_outside_is_brought_inside(
         assert found.components["d"].variants["v"].executor_info["ort"].value == {"a": 1}
 
 
+def test_a_portable_package_with_external_paths_becomes_one_without(
+    package: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "model.onnx").write_text("far")
+    variants = {"x": {"variant_directory": "../../far"}, "from_outside_1": {}}
+    write(package / "d" / "component.json", {"variants": variants})
+    (package / "d" / "from_outside_1").mkdir()
+    with pytest.raises(ConfinementError):
+        modelpackage.open(package)
+    rules = modelpackage.Rules(allow_external_paths=True)
+    modelpackage.edit(package, rules).save_as(tmp_path / "copy")
+    found = modelpackage.open(tmp_path / "copy").components["d"].variants
+    assert found["x"].directory == tmp_path / "copy" / "d" / "from_outside_2"
+    assert (found["x"].directory / "model.onnx").read_text() == "far"
+    assert found["from_outside_1"].directory == tmp_path / "copy" / "d" / "from_outside_1"
+
+
 @pytest.mark.parametrize("kind", ["full", "hidden", "file", "inside"])
 def test_a_destination_that_is_not_empty_is_refused(
     package: Path, tmp_path: Path, kind: str

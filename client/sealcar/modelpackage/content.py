@@ -13,12 +13,14 @@ from sealcar.modelpackage.copying import copy_into
 from sealcar.modelpackage.edits import VARIANTS
 from sealcar.modelpackage.errors import MissingError
 from sealcar.modelpackage.files import folder
-from sealcar.modelpackage.json_text import Json, document
+from sealcar.modelpackage.json_text import Json, compact, document
 from sealcar.modelpackage.parts import COMPONENT, DIRECTORY, EXECUTOR_INFO
 from sealcar.modelpackage.paths import is_there, normal
 from sealcar.modelpackage.reader import COMPONENTS, MANIFEST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sealcar.modelpackage.package import Package
     from sealcar.modelpackage.values import Component, Variant
 
@@ -38,6 +40,7 @@ class Content:
     def __init__(self, package: Package) -> None:
         self._package = package
         self._within = "/" if package.paths.external else package.paths.root
+        self._names = " ".join(_names(package))
         self._taken = 0
 
     def write(self, target: int) -> None:
@@ -95,10 +98,7 @@ class Content:
             return body
         text = body.get(DIRECTORY, variant.name)
         if not isinstance(text, str) or not self._is_inside(text):
-            text = self._outside()
-            body[DIRECTORY] = text if not above else os.path.relpath(text, above)
-            # relative to the component, which isn't above it
-            text = str(body[DIRECTORY])
+            body[DIRECTORY] = text = self._outside()
         place = normal(f"{above}/{text}" if above else text).rstrip("/")
         copy_into(str(variant.directory), target, place, within=self._within)
         infos = body.get(EXECUTOR_INFO)
@@ -121,11 +121,24 @@ class Content:
         return written
 
     def _outside(self) -> str:
-        self._taken += 1
-        return f"{_OUTSIDE}_{self._taken}"
+        while True:
+            self._taken += 1
+            name = f"{_OUTSIDE}_{self._taken}"
+            if name not in self._names:
+                return name
 
     def _is_inside(self, text: str) -> bool:
         return not text.startswith("/") and ".." not in text.split("/")
+
+
+def _names(package: Package) -> Iterator[str]:
+    """Yield all texts that are, or hold, names of files in the package."""
+    for component in package.components.values():
+        yield component.name
+        yield str(component.file)
+        for variant in component.variants.values():
+            yield variant.name
+            yield compact(dict(variant.body))
 
 
 def _is_folder(package: Package, reference: str) -> bool:
