@@ -61,7 +61,7 @@ def done(template: Path, tmp_path: Path, kind: str) -> Path:
     return made
 
 
-@pytest.mark.parametrize("kind", ["commit", "commit_one", "commit_removal", "dense"])
+@pytest.mark.parametrize("kind", ["commit", "commit_one", "dense"])
 def test_killed_on_entering_any_system_call_a_commit_is_whole(
     template: Path, tmp_path: Path, done: Path, kind: str
 ) -> None:
