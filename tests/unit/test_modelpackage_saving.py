@@ -246,6 +246,20 @@ def test_directories_of_what_was_removed_go_only_once_the_removal_is_saved(packa
     assert (package / "unused").is_dir()
 
 
+def test_what_an_unsaved_change_needs_is_not_pruned(package: Path) -> None:
+    editor = modelpackage.edit(package)
+    editor.remove_variant("main", "cpu")
+    editor.commit()
+    editor.set_variant("main", "again", {"variant_directory": "cpu"})
+    editor.prune()
+    assert (package / "cpu" / "model.onnx").is_file()
+    editor.commit()
+    editor.remove_variant("main", "again")
+    editor.commit()
+    editor.prune()
+    assert not (package / "cpu").exists()
+
+
 @pytest.mark.parametrize(
     "directory", [".", "d", "d/v", "shared_assets", f"shared_assets/{ABSENT.replace(':', '-')}"]
 )

@@ -198,7 +198,8 @@ class Editor:
         """
         root = self._current().location
         if root is not None:
-            kept = prune(root, self._package.rules, self._orphans.prunable)
+            rules = self._package.rules
+            kept = prune(root, rules, self._orphans.prunable, self._package)
             self._orphans.left(kept)
 
     def discard(self) -> None:

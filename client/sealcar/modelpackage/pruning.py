@@ -31,13 +31,16 @@ _TEMPORARY: Final = ".tmp."
 _GRACE: Final = 60.0
 
 
-def prune(path: Path, rules: Rules, orphans: Iterable[str] = ()) -> list[str]:
+def prune(
+    path: Path, rules: Rules, orphans: Iterable[str] = (), edited: Package | None = None
+) -> list[str]:
     """Prune a package as it is on the disk.
 
     Args:
         path: its directory, a real path.
         rules: to read it by.
         orphans: absolute paths of directories that were removed from it.
+        edited: as it may be saved next; what that needs is kept, too.
 
     Returns:
         Those of the orphans that were kept, for they may be needed.
@@ -55,7 +58,7 @@ def prune(path: Path, rules: Rules, orphans: Iterable[str] = ()) -> list[str]:
         # beside a directory that may not be written to, no save can have left anything
         with suppress(OSError), folder(str(path.parent)) as above:
             saving.sweep(above, path)
-        live = _Live(package)
+        live = _Live(root, [package] if edited is None else [package, edited])
         kept = []
         for orphan in orphans:
             text = normal(orphan).rstrip("/")
@@ -81,17 +84,22 @@ def _delete_old(above: int) -> None:
 
 
 class _Live:
-    """What a package needs.
+    """What a package needs, as it is and as it may be saved next.
 
     Attributes:
         paths: all of it.
         trees: directories of which it needs everything inside.
     """
 
-    def __init__(self, package: Package) -> None:
-        self._root = str(package.root)
-        self.paths = [f"{self._root}/{MANIFEST}"]
-        self.trees = [f"{self._root}/{DIRECTORY}"]
+    def __init__(self, root: str, packages: Iterable[Package]) -> None:
+        self._root = root
+        self.paths = [f"{root}/{MANIFEST}"]
+        self.trees = [f"{root}/{DIRECTORY}"]
+        for package in packages:
+            self._add(package)
+
+    def _add(self, package: Package) -> None:
+        self.trees += [asset.path for asset in package.shared_assets.values()]
         for component in package.components.values():
             if component.file:
                 self.paths.append(str(component.file))
@@ -99,7 +107,6 @@ class _Live:
                 if variant.directory:
                     self.trees.append(str(variant.directory))
                 self.paths += [str(i.file) for i in variant.executor_info.values() if i.file]
-        self.trees += [asset.path for asset in package.shared_assets.values()]
 
     def needs(self, path: str) -> bool:
         if not is_within(path, self._root) or path == self._root:
