@@ -35,7 +35,7 @@ class Confinement:
             ConfinementError, InvalidPathError: as `locate`.
         """
         joined = self._joined(base, text, where)
-        if not self.root:
+        if not self.root and not joined.startswith("/"):
             raise MissingError("the package has no directory yet to find it in", where=where)
         if not is_there(joined):
             raise MissingError(f"{joined!a} does not exist", where=where)
@@ -49,7 +49,7 @@ class Confinement:
             InvalidPathError: it is empty.
         """
         joined = self._joined(base, text, where)
-        if not self.root:
+        if not self.root and not joined.startswith("/"):
             return ""
         if is_there(joined):
             return self._confined(os.path.realpath(joined), where)
