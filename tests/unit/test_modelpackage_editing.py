@@ -451,11 +451,10 @@ def test_who_reads_while_somebody_commits_sees_the_old_package_or_the_new_one(
     writer.start()
     seen = set()
     try:
-        for _ in range(300):
+        while len(seen) < 20:
             found = modelpackage.open(package)
             assert found.components["d"].variants["v"].ep == found.version
             seen.add(found.version)
     finally:
         over.set()
         writer.join()
-    assert len(seen) > 1
