@@ -449,7 +449,7 @@ def test_who_reads_while_somebody_commits_sees_the_old_package_or_the_new_one(
     commit("1")
     writer = threading.Thread(target=write_on)
     writer.start()
-    seen = set()
+    seen: set[str | None] = set()
     try:
         while len(seen) < 20:
             found = modelpackage.open(package)
