@@ -30,6 +30,7 @@ DIFFERENCES = {
     "paths_reread": "what a commit put where a path leads is told of once opened again there",
     "variant_metadata": "metadata of a variant is lost by a commit there; here it is written",
     "failed_setter": "a path to bad JSON is refused there and stays set; here nothing changes",
+    "layout_checked_late": "made portable with assets outside, changes fail there; here the commit",
     "commit_would_not_open": "a commit writes packages there that don't open; here it is refused",
     "shared_file": "of components in one file the last is written there; here they must agree",
     "commit_failed_halfway": "a commit that fails leaves files there; here none",
