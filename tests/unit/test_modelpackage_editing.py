@@ -413,6 +413,42 @@ def test_a_new_package_may_be_saved_dense(tmp_path: Path) -> None:
     assert "c" in modelpackage.open(tmp_path / "p").components
 
 
+def test_a_component_file_cannot_be_where_another_has_its_directory(package: Path) -> None:
+    before = snapshot(package)
+    editor = modelpackage.edit(package)
+    editor.set_component_file("a", "fresh")
+    editor.set_component_file("b", "fresh/c.json")
+    with pytest.raises(FileAccessError, match="directory"):
+        editor.commit()
+    editor.remove_component("b")
+    (package / "fresh").mkdir()
+    with pytest.raises(FileAccessError, match="directory"):
+        editor.commit()
+    assert snapshot(package) == before
+
+
+def test_a_package_whose_commit_cannot_be_finished_can_be_edited_all_the_same(
+    package: Path,
+) -> None:
+    staged = "d/component.json.commit.0123456789abcdef"
+    (package / "d" / "component.json").rename(package / staged)
+    (package / "d" / "component.json").mkdir()
+    manifest = json.loads((package / "manifest.json").read_text())
+    manifest["components"]["d"] = staged
+    write(package / "manifest.json", manifest)
+    with modelpackage.edit(package) as editor:
+        editor.set_variant("d", "v", CPU)
+        editor.set_metadata(name="n")
+    assert modelpackage.open(package).components["d"].variants["v"].ep == CPU["ep"]
+    with pytest.raises(FileAccessError):
+        modelpackage.prune(package)
+    (package / "d" / "component.json").rmdir()
+    modelpackage.prune(package)
+    found = modelpackage.open(package)
+    assert (found.name, found.components["d"].variants["v"].ep) == ("n", CPU["ep"])
+    assert found.components["d"].file == package / "d" / "component.json"
+
+
 def test_one_changed_component_file_is_replaced_alone(package: Path) -> None:
     manifest = (package / "manifest.json").stat().st_ino
     with modelpackage.edit(package) as editor:

@@ -82,12 +82,16 @@ def check(package: Package) -> None:
         PackageError: it won't.
     """
     parts = parts_of(package)
+    files = [item.file for item in package.components.values() if item.file]
+    folders = {above for file in files for above in file.parents}
     bodies: dict[Path, Mapping[str, Json]] = {}
     for name, component in package.components.items():
         where = shapes.member(COMPONENTS, name)
         file = component.file
         if file and bodies.setdefault(file, component.body) != component.body:
             raise StateError("another component in the same file says otherwise", where=where)
+        if file and (file in folders or file.is_dir()):
+            raise FileAccessError(f"{str(file)!a} is a directory", where=where)
         if file and not package.paths.external and not is_within(str(file), str(package.root)):
             raise ConfinementError(f"{str(file)!a} is outside the package", where=where)
         limit = package.rules.limits.variants

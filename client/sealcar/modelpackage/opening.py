@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sealcar.modelpackage import leftovers, writing
@@ -36,7 +37,9 @@ def edit(root: str | os.PathLike[str], rules: Rules | None = None) -> Editor:
     rules = rules or Rules()
     path = real_root(root)
     with writing.locked(str(path)) as descriptor, writing.writes(str(path)):
-        leftovers.recover(descriptor, open_package(path, rules))
+        # what can't be finished now is whole all the same
+        with suppress(OSError):
+            leftovers.recover(descriptor, open_package(path, rules))
         raw = read_manifest(path, rules)
         return Editor(read_package(path, raw, rules), raw)
 
