@@ -202,7 +202,8 @@ def test_a_bomb_of_a_document_is_refused_in_no_time(root: Path, text: str) -> No
 
 def test_a_syntax_error_is_told_with_line_and_column(root: Path) -> None:
     for text, place in (
-        ('{\n  "a": 1,\n}', "line 3 column 1"),
+        # from Python 3.13 on the parser points at the comma itself
+        ('{\n  "a": 1,\n}', "line 3 column 1|line 2 column 9"),
         ('{\n "a": "\\ud800"}', "line 2 column 7"),
         ('{"b": 1,\n\n "a": 1e400}', "line 3 column 7"),
         ('{"é": tru}', "line 1 column 7"),
