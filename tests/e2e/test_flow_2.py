@@ -133,7 +133,7 @@ def test_the_trace_is_read_right() -> None:
     lines = [
         '1 openat(AT_FDCWD, "/etc/passwd", O_RDONLY|O_CLOEXEC) = 3',
         '1 openat(AT_FDCWD, "/dev/null", O_RDWR) = 3',
-        '1 openat(AT_FDCWD, "/work/no", O_WRONLY|O_CREAT, 0600) = -1 EACCES (Permission denied)',
+        '1 openat(AT_FDCWD, "/srv/no", O_WRONLY|O_CREAT, 0600) = -1 EACCES (Permission denied)',
         '2 openat(AT_FDCWD, "blob.bin", O_WRONLY|O_CREAT|O_TRUNC, 0666) = 7',
         '2 openat(AT_FDCWD, "/dev/shm/x", O_RDWR|O_CREAT, 0600) = 8',
         '2 mkdir("/var/cache", 0777) = 0',

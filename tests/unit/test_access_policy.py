@@ -101,7 +101,7 @@ def test_whoever_may_read_a_component_may_see_its_package(policy: Policy) -> Non
 
 
 def test_a_lister_is_told_that_a_right_is_missing(policy: Policy) -> None:
-    with pytest.raises(DeniedError, match=r"uid 1001.*'read'.*package shared, component main"):
+    with pytest.raises(DeniedError, match=r"uid 1001.*'read'.*package shared, component 'main'"):
         policy.require(BERT, Right.READ, "shared", "main")
 
 

@@ -152,3 +152,12 @@ def test_sizes_are_in_words() -> None:
         "3.2 MB",
         "5000.0 TB",
     ]
+
+
+def test_json_holds_nothing_that_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "é\x1b[31m\x9b31m\u2028"
+    report.emit({"description": hostile})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {"description": hostile}
+    assert printed.isascii()
+    assert "\x1b" not in printed

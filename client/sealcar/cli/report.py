@@ -23,7 +23,8 @@ _STEP: Final = 1000
 
 def emit(value: Mapping[str, Any]) -> None:
     """Print one JSON object: all that `--json` puts on standard output."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    # escaped to ASCII: a description or name from elsewhere must not steer a terminal
+    click.echo(json.dumps(value, indent=2))
 
 
 def failure(error: SealcarError, *, as_json: bool) -> None:

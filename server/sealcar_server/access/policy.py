@@ -90,7 +90,7 @@ class Policy:
             return f"grant {place}"
         if self.allows(principal, Right.LIST, package, component):
             self.on_denied("right")
-            what = f"package {package}" + (f", component {component}" if component else "")
+            what = f"package {package}" + (f", component {shown(component)}" if component else "")
             raise DeniedError(
                 f"no grant of the policy gives {principal} the right {right.value!r} on {what}"
             )
