@@ -53,10 +53,11 @@ def test_it_says_nothing_when_it_was_off_already(tmp_path: Path, value: str) -> 
     assert python(tmp_path, "import onnxruntime, sealcar.ort", **{SWITCH: value}).stderr == ""
 
 
-def test_a_missing_runtime_is_named_with_the_remedy(tmp_path: Path) -> None:
-    script = """
+@pytest.mark.parametrize("missing", ["onnxruntime", "numpy"])
+def test_a_missing_part_is_named_with_the_remedy(tmp_path: Path, missing: str) -> None:
+    script = f"""
 import sys
-sys.modules["onnxruntime"] = None
+sys.modules["{missing}"] = None
 import sealcar.ort
 from sealcar.errors import RuntimeSupportError
 try:
@@ -64,7 +65,9 @@ try:
 except RuntimeSupportError as error:
     print(error)
 """
-    assert "install sealcar[ort]" in python(tmp_path, script).stdout
+    said = python(tmp_path, script).stdout
+    assert missing in said.lower().replace(" ", "")
+    assert "install sealcar[ort]" in said
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from sealcar.errors import RuntimeSupportError
 from sealcar.ort import runtime as runtime  # switches the event database off
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ _HOMES: Final = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        home = import_module(f"{__name__}.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        raise RuntimeSupportError(f"{error}; install sealcar[ort]") from error
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:
