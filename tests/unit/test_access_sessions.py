@@ -5,18 +5,19 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sealcar.errors import DeniedError, UnavailableError
+from sealcar_server.access import peers
 from sealcar_server.access.peers import Peer, peer_of
 from sealcar_server.access.principal import Principal
 from sealcar_server.access.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 CONNECT = """
 import socket, sys
@@ -78,6 +79,21 @@ def test_a_connection_whose_process_has_gone_is_never_taken_for_another(
         return  # what kernels say that keep no handle on a reaped process
     sessions.join(peer, "a").on_end(gone.set)
     assert gone.wait(10)
+
+
+def test_a_peer_that_can_not_be_told_apart_is_refused_and_holds_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unreadable(_pid: int, _pidfd: int | None) -> None:
+        raise OSError(5, "can't be read")
+
+    monkeypatch.setattr(peers, "_session_key", unreadable)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        with pytest.raises(DeniedError):
+            peer_of(ours, "default")
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_connections_of_one_process_are_one_session(

@@ -25,6 +25,7 @@ from sealcar_server.sealing.derivation import PayloadKey
 from sealcar_server.sealing.descriptor import Descriptor
 from sealcar_server.sealing.layout import FIRST_PIECE, PIECE, SEGMENT, Layout
 from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.sealing.stream import fresh_header
 from sealcar_server.sealing.writer import SealedSize, SealedWriter
 
 if TYPE_CHECKING:
@@ -340,3 +341,20 @@ def test_a_descriptor_stays_open_until_its_last_user_is_done(path: Path) -> None
         os.fstat(fd)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+def test_forked_sealers_never_begin_two_streams_alike() -> None:
+    reading, writing = os.pipe()
+    made = [fresh_header(KEY.params)]
+    for _ in range(8):
+        if os.fork() == 0:
+            for _ in range(20):
+                os.write(writing, fresh_header(KEY.params))
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as headers:
+        while header := headers.read(KEY.params.header):
+            made.append(header)
+    ends = [os.wait()[1] for _ in range(8)]
+    assert ends == [0] * 8
+    assert len(made) == len({header[1:] for header in made}) == 161

@@ -57,15 +57,17 @@ def peer_of(socket: sockets.socket, listener: str) -> Peer:
     Raises:
         DeniedError: the process is gone already, or the kernel doesn't say who it was.
     """
+    pidfd = None
     try:
         raw = socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _UCRED.size)
         pid, uid, gid = _UCRED.unpack(raw)
         pidfd = _pidfd(socket, pid)
+        key, assurance = _session_key(pid, pidfd)
     except OSError as error:
+        if pidfd is not None:
+            os.close(pidfd)
         raise DeniedError("the process that connected is gone, or unknown to the kernel") from error
-    principal = Principal(listener, uid, gid)
-    key, assurance = _session_key(pid, pidfd)
-    return Peer(principal, pid, pidfd, key, assurance)
+    return Peer(Principal(listener, uid, gid), pid, pidfd, key, assurance)
 
 
 def _pidfd(socket: sockets.socket, pid: int) -> int | None:
