@@ -23,6 +23,10 @@ class Right(StrEnum):
     WRITE = "write"
     IMPORT = "import"
     VERIFY = "verify"
+    EXPORT = "export"
+    EXPORT_PLAIN = "export-plain"
+    MANAGE = "manage"
+    RESEAL = "reseal"
 
 
 @functools.cache
