@@ -65,7 +65,7 @@ def test_a_spoiled_package_keeps_no_other_from_being_listed(
 ) -> None:
     spoil(generation)
     with Running(root) as running:
-        listed = {one.name: one for one in running.packages.list(ME)}
+        listed = {one.name: one for one in running.listing.list(ME)}
         assert listed["det-only"].payloads == 4
         assert all(one.size <= MOST for one in listed.values())
-        assert running.packages.get(ME, "det-only").summary.current
+        assert running.looking.get(ME, "det-only").summary.current

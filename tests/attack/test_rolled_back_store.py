@@ -108,7 +108,7 @@ def versions(root: Path) -> Path:
     shutil.copy(root / "store/ocr/current", root / "old-pointer")
     with Running(root) as running:
         running.import_("ocr", "2", payloads=FILES)
-        assert running.packages.get(ME, "ocr").summary.version == "2"
+        assert running.looking.get(ME, "ocr").summary.version == "2"
     return root
 
 

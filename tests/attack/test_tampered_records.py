@@ -191,7 +191,7 @@ def test_an_added_variant_is_listed_as_unsealed_and_never_served(
     edit_manifest(generation, lambda m: m["components"]["det"]["variants"].update(evil=body))
     shutil.copytree(generation / "det/onnx", generation / "det/evil")
     with Running(root) as running:
-        listed = running.packages.get(ME, "ocr").variants
+        listed = running.looking.get(ME, "ocr").variants
         assert {value.variant for value in listed if not value.sealed} == {"evil"}
         with pytest.raises(NotFoundError, match="isn't sealed"):
             running.read(ScopeKey("ocr", "1", "det", "evil"))
@@ -219,7 +219,7 @@ def test_a_tampered_package_keeps_no_other_from_being_served(root: Path, generat
     (generation / "manifest.json").write_bytes(b"{")
     with Running(root) as running:
         assert running.read(ScopeKey("det-only", "", "det", "onnx")) == MODEL
-        summaries = {summary.name: summary for summary in running.packages.list(ME)}
+        summaries = {summary.name: summary for summary in running.listing.list(ME)}
         assert (summaries["ocr"].payloads, summaries["det-only"].payloads) == (0, 4)
 
 

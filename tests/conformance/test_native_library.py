@@ -65,7 +65,7 @@ def test_what_the_native_library_rewrote_stays_valid(running: Running, tmp_path:
     running.close()
     with Running(tmp_path) as again:
         assert again.read(ONNX) == MODEL
-        assert again.packages.get(ME, "ocr").description == "rewritten"
+        assert again.looking.get(ME, "ocr").description == "rewritten"
 
 
 def test_what_the_native_library_changed_is_refused(running: Running, tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from sealcar_server.service.listing import Listing
+    from sealcar_server.service.looking import Looking
     from sealcar_server.service.packages import Packages
     from sealcar_server.service.payloads import Payloads
     from sealcar_server.service.transactions import Transaction
@@ -92,6 +94,14 @@ class Running:
         )
         self._stack.callback(self.service.close)
         self.scratch = Scratch()
+
+    @property
+    def listing(self) -> Listing:
+        return self.service.listing
+
+    @property
+    def looking(self) -> Looking:
+        return self.service.looking
 
     @property
     def packages(self) -> Packages:

@@ -54,7 +54,7 @@ def test_what_was_shredded_isnt_found(running: Running, version: str, generation
     running.service.keys.shred("ocr")
     with pytest.raises(NotFoundError):
         running.read(ScopeKey("ocr", version, "det", "onnx", generation))
-    assert [one.name for one in running.packages.list(ME)] == ["other"]
+    assert [one.name for one in running.listing.list(ME)] == ["other"]
     with pytest.raises(NotFoundError):
         running.service.keys.shred("ocr")
 

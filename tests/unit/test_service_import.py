@@ -43,7 +43,7 @@ def begin(running: Running, document: Any = ONE, **fields: str) -> ImportSession
 
 
 def nothing_left(running: Running) -> bool:
-    return not running.packages.list(ME) and not any((running.store_path / ".staging").iterdir())
+    return not running.listing.list(ME) and not any((running.store_path / ".staging").iterdir())
 
 
 def test_an_import_is_a_package_that_ort_can_read(running: Running) -> None:
@@ -59,7 +59,7 @@ def test_an_import_is_a_package_that_ort_can_read(running: Running) -> None:
     assert variant["variant_directory"] == "det/onnx"
     assert variant["executor_info"]["sealcar"] == {"format": "1"}
     assert variant["executor_info"]["ort"] == {"model_file": "model.onnx"}
-    detail = running.packages.get(ME, "ocr")
+    detail = running.looking.get(ME, "ocr")
     assert (detail.description, detail.kek_alias) == ("text recognition", "main")
     assert [(p.name, p.kind, p.size) for p in detail.variants[0].payloads] == [
         ("model.onnx", "model", 3),
@@ -264,7 +264,7 @@ def test_a_version_is_imported_once(running: Running) -> None:
     with pytest.raises(AlreadyExistsError, match="imported before"):
         begin(running)
     running.import_("ocr", "2")
-    assert running.packages.get(ME, "ocr").summary.version == "2"
+    assert running.looking.get(ME, "ocr").summary.version == "2"
 
 
 def test_of_two_imports_of_one_version_one_wins(running: Running) -> None:

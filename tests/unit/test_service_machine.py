@@ -120,7 +120,7 @@ class Writers(RuleBasedStateMachine):
     def the_newest_generation_is_what_the_model_says(self) -> None:
         if not hasattr(self, "generations"):
             return
-        detail = self.running.packages.get(ME, "ocr")
+        detail = self.running.looking.get(ME, "ocr")
         assert detail.summary.generation == len(self.generations)
         found = {v.variant: {p.name for p in v.payloads} for v in detail.variants}
         assert found == {name: set(payloads) for name, payloads in self.generations[-1].items()}

@@ -29,18 +29,18 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def test_packages_are_listed_in_order_and_in_pages(running: Running) -> None:
-    everything = [(s.name, s.version) for s in running.packages.list(ME)]
+    everything = [(s.name, s.version) for s in running.listing.list(ME)]
     assert everything == [("asr", "1"), ("ocr", "1"), ("ocr", "2"), ("ocr-de", "1")]
-    assert [s.current for s in running.packages.list(ME)] == [True, False, True, True]
+    assert [s.current for s in running.listing.list(ME)] == [True, False, True, True]
     paged, after = [], ("", "")
-    while page := running.packages.list(ME, "", after, 1):
+    while page := running.listing.list(ME, "", after, 1):
         paged += [after := (page[0].name, page[0].version)]
     assert paged == everything
-    assert [s.name for s in running.packages.list(ME, "ocr-")] == ["ocr-de"]
+    assert [s.name for s in running.listing.list(ME, "ocr-")] == ["ocr-de"]
 
 
 def test_a_summary_counts_what_is_in_the_package(running: Running) -> None:
-    summary = running.packages.list(ME, "asr")[0]
+    summary = running.listing.list(ME, "asr")[0]
     assert (summary.generation, summary.components, summary.variants) == (1, 2, 2)
     assert (summary.payloads, summary.size) == (2, len(MODEL) + 5)
 
@@ -63,7 +63,7 @@ def test_verify_ends_when_nobody_listens_any_more(running: Running) -> None:
 
 
 CALLS: list[Callable[[Running, str], object]] = [
-    lambda running, name: running.packages.get(ME, name),
+    lambda running, name: running.looking.get(ME, name),
     lambda running, name: running.packages.verify(ME, name, "", 0, lambda *_: None),
     lambda running, name: running.payloads.open(ME, ScopeKey(name, "", "det", "onnx")),
     lambda running, name: running.read(ScopeKey(name, "", "det", "onnx")),
@@ -81,7 +81,7 @@ def test_unknown_and_forbidden_look_the_same(
     running: Running, call: Callable[[Running, str], object]
 ) -> None:
     with restarted(running, everything_for(SOMEBODY.uid)) as strict:
-        assert strict.packages.list(ME) == []
+        assert strict.listing.list(ME) == []
         found: list[SealcarError] = []
         for name in ("ocr", "xyz"):
             with pytest.raises(NotFoundError) as caught:
@@ -108,8 +108,8 @@ def test_an_unknown_package_looks_like_a_forbidden_one(
 def test_who_may_list_is_told_what_he_lacks(running: Running) -> None:
     grant = Grant(ME.uid, None, None, ("ocr",), None, frozenset({Right.LIST}))
     with restarted(running, Policy((grant,))) as strict:
-        assert [s.name for s in strict.packages.list(ME)] == ["ocr", "ocr"]
-        assert strict.packages.get(ME, "ocr").summary.version == "2"
+        assert [s.name for s in strict.listing.list(ME)] == ["ocr", "ocr"]
+        assert strict.looking.get(ME, "ocr").summary.version == "2"
         for call in CALLS[1:]:
             with pytest.raises(DeniedError):
                 call(strict, "ocr")
@@ -118,7 +118,7 @@ def test_who_may_list_is_told_what_he_lacks(running: Running) -> None:
 def test_a_grant_for_one_component_shows_that_one_alone(running: Running) -> None:
     grant = Grant(ME.uid, None, None, ("ocr",), ("det",), frozenset({Right.READ}))
     with restarted(running, Policy((grant,))) as strict:
-        assert [v.component for v in strict.packages.get(ME, "ocr").variants] == ["det"]
+        assert [v.component for v in strict.looking.get(ME, "ocr").variants] == ["det"]
         assert strict.read(ScopeKey("ocr", "", "det", "onnx")) == MODEL
         with pytest.raises((DeniedError, NotFoundError)):
             strict.read(ScopeKey("ocr", "", "rec", "onnx"))

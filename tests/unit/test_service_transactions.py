@@ -72,7 +72,7 @@ def test_a_replaced_variant_keeps_its_place_and_loses_its_old_payloads(running: 
     transaction = running.begin(ONNX)
     running.write(transaction, "other.onnx", b"new")
     running.commit(transaction)
-    detail = running.packages.get(ME, "ocr")
+    detail = running.looking.get(ME, "ocr")
     assert [(v.component, v.variant) for v in detail.variants] == [
         ("det", "onnx"),
         ("det", "qnn"),

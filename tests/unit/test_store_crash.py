@@ -63,9 +63,9 @@ def test_an_import_killed_at_any_step_leaves_all_of_it_or_nothing(tmp_path: Path
     current = []
     for root in crash_at_every_step("import", tmp_path / "template", tmp_path / "crashed"):
         with Running(root) as running:
-            for summary in running.packages.list(ME):
+            for summary in running.listing.list(ME):
                 whole(running, summary.version)
-            current.append(running.packages.get(ME, "ocr").summary.version)
+            current.append(running.looking.get(ME, "ocr").summary.version)
     assert current == sorted(current)
     assert (current[0], current[-1]) == ("1", "2")
 

@@ -59,7 +59,7 @@ def test_a_disk_that_fills_while_importing_leaves_nothing(small_disk: Path) -> N
         with pytest.raises(ExhaustedError) as failed:
             running.import_("big", payloads=big)
         assert (failed.value.place.phase, failed.value.place.package) == ("seal", "big")
-        assert [summary.name for summary in running.packages.list(ME)] == ["ocr"]
+        assert [summary.name for summary in running.listing.list(ME)] == ["ocr"]
         assert not any((running.store_path / ".staging").iterdir())
         assert running.read(ScopeKey("ocr", "", "det", "onnx")) == MODEL
 

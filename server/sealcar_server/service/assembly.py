@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
+from sealcar_server.service.entrance import Entrance
 from sealcar_server.service.gate import Gate
 from sealcar_server.service.keys import Keys, Works
+from sealcar_server.service.listing import Listing
+from sealcar_server.service.looking import Looking
 from sealcar_server.service.metering import UNMETERED, Meter
 from sealcar_server.service.opening import Opener
 from sealcar_server.service.packages import Packages
@@ -53,6 +56,8 @@ class Limits:
 class Service:
     """The use cases; endpoints call these and nothing else."""
 
+    listing: Listing
+    looking: Looking
     packages: Packages
     payloads: Payloads
     keys: Keys
@@ -96,11 +101,15 @@ class Service:
             store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
         )
         shredder = Shredder(store, pointers.tombstones, turns=turns, remembered=remembered)
+        entrance = Entrance(gate, opener, trail)
         return cls(
+            Listing(gate, store, pointers, trail),
+            Looking(gate, entrance, pointers),
             Packages(
                 gate,
                 store,
                 keyring,
+                entrance=entrance,
                 opener=opener,
                 pointers=pointers,
                 meter=meter,

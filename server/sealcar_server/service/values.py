@@ -61,6 +61,7 @@ class PackageSummary:
     variants: int
     payloads: int
     size: int
+    assets: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,99 @@
+"""The steps of one import, from its call to the service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sealcar.errors import InvalidRequestError, WrongStateError
+from sealcar.v1 import common_pb2 as common
+from sealcar.v1 import package_store_pb2 as pb
+from sealcar_server.endpoints import messages
+from sealcar_server.service.values import ImportPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sealcar_server.access.permit import Permit
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.service.importing import ImportSession
+    from sealcar_server.service.packages import Packages
+    from sealcar_server.service.values import Imported
+
+MAX_DATA: Final = 1 << 20  # of one message
+_PROGRESS: Final = 1 << 20  # bytes between two messages of progress
+
+
+def take_in(
+    packages: Packages, caller: Principal, requests: Iterator[pb.ImportRequest]
+) -> Iterator[pb.ImportResponse]:
+    """Take a package in, telling about once a mebibyte how far it is.
+
+    Raises:
+        SealcarError: a step is out of order, or whatever the service raises.
+    """
+    first = next(requests, None)
+    if first is None or first.WhichOneof("step") != "begin":
+        raise WrongStateError("an import starts with begin").at(phase="import")
+    begin = first.begin
+    package = begin.package
+    plan = ImportPlan(package.name, package.version, begin.manifest_json, begin.kek_alias)
+    permit = packages.importing(caller, package.name)
+    with packages.import_(caller, plan) as session:
+        yield from _imported(
+            session,
+            _permitted(requests, permit),
+            lambda count: packages.publish(caller, session, count),
+        )
+
+
+def _permitted(requests: Iterator[pb.ImportRequest], permit: Permit) -> Iterator[pb.ImportRequest]:
+    for request in requests:
+        permit.check()
+        yield request
+
+
+def _imported(
+    session: ImportSession,
+    requests: Iterator[pb.ImportRequest],
+    publish: Callable[[int], Imported],
+) -> Iterator[pb.ImportResponse]:
+    done = told = 0
+    name = ""
+    for request in requests:
+        step = request.WhichOneof("step")
+        if step == "payload":
+            _announce(session, request.payload)
+            name = request.payload.name
+        elif step == "data":
+            if not 1 <= len(request.data) <= MAX_DATA:
+                raise InvalidRequestError(f"a message's data must have 1 to {MAX_DATA} bytes")
+            session.data(request.data)
+            done += len(request.data)
+            if done - told >= _PROGRESS:
+                told = done
+                yield pb.ImportResponse(progress=pb.Progress(done=done, payload=name))
+        elif step == "finish":
+            yield _finished(publish(request.finish.payloads))
+            return
+        else:
+            raise WrongStateError("after begin only payload, data and finish may follow")
+    raise WrongStateError("the import was cut before finish: nothing was kept")
+
+
+def _announce(session: ImportSession, payload: pb.ImportPayload) -> None:
+    session.payload(
+        payload.component,
+        payload.variant,
+        payload.name,
+        messages.kind_name(payload.kind),
+        payload.size,
+    )
+
+
+def _finished(imported: Imported) -> pb.ImportResponse:
+    package = common.PackageRef(name=imported.name, version=imported.version)
+    return pb.ImportResponse(
+        imported=pb.Imported(
+            package=package, generation=imported.generation, package_id=imported.package_id
+        )
+    )

@@ -1,0 +1,61 @@
+"""Messages of the catalogue from values of the service."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from sealcar.errors import InvalidRequestError
+from sealcar.v1 import common_pb2 as common
+from sealcar.v1 import package_store_pb2 as pb
+from sealcar_server.endpoints import messages
+
+if TYPE_CHECKING:
+    from sealcar_server.service.values import PackageDetail, PackageSummary
+
+_TOKEN: Final = re.compile(r"([a-z0-9._+-]{1,64})/([a-z0-9._+-]{1,64})")
+
+
+def summary_message(summary: PackageSummary) -> pb.PackageSummary:
+    """Return what a listing says of one version."""
+    return pb.PackageSummary(
+        package=common.PackageRef(name=summary.name, version=summary.version),
+        generation=summary.generation,
+        current=summary.current,
+        components=summary.components,
+        variants=summary.variants,
+        payloads=summary.payloads,
+        size=summary.size,
+        assets=summary.assets,
+    )
+
+
+def detail_message(detail: PackageDetail) -> pb.GetResponse:
+    """Return one package in full."""
+    return pb.GetResponse(
+        summary=summary_message(detail.summary),
+        package_id=detail.package_id,
+        kek_alias=detail.kek_alias,
+        kek_version=detail.kek_version,
+        variants=[messages.variant_message(one, one.payloads) for one in detail.variants],
+        description=detail.description,
+    )
+
+
+def page_token(last: PackageSummary) -> str:
+    """Return what the next page begins with."""
+    return f"{last.name}/{last.version}"
+
+
+def page_start(token: str) -> tuple[str, str]:
+    """Return what a page begins after.
+
+    Raises:
+        InvalidRequestError: no list gave such a token.
+    """
+    if not token:
+        return "", ""
+    match = _TOKEN.fullmatch(token)
+    if not match:
+        raise InvalidRequestError("the page token is none that a list gave")
+    return match[1], match[2]
