@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sealcar.errors import NotFoundError, SealcarError
+from sealcar.errors import NotFoundError, RequestError, SealcarError
+from sealcar.transfer import references
 from sealcar.transfer.forking import ForkLock
 from sealcar.transfer.memory import PrivateMemory, new_bytes
 from sealcar.transfer.payloads import MappedPayload, PayloadReader, PayloadRef
@@ -120,6 +121,33 @@ class Scope:
                 return reference
         error = NotFoundError("the variant has no payload of that name")
         raise self.name.placed(error, "open", name)
+
+    def resolve(self, reference: str) -> str:
+        """Return the name of the payload that a reference of `executor_info` leads to.
+
+        Raises:
+            InvalidNameError: it leads out of the variant, or of a shared asset.
+            NotFoundError: the scope has no such payload.
+        """
+        try:
+            return references.resolve(reference, self._names())
+        except RequestError as error:
+            raise self.name.placed(error, "open", reference) from None
+
+    def resolve_folder(self, reference: str) -> str:
+        """Return what the names of all payloads begin with that lie in the folder of a reference.
+
+        Raises:
+            InvalidNameError: it leads out of the variant, or of a shared asset.
+            NotFoundError: the scope has no payload there.
+        """
+        try:
+            return references.resolve_folder(reference, self._names())
+        except RequestError as error:
+            raise self.name.placed(error, "open", reference) from None
+
+    def _names(self) -> frozenset[str]:
+        return frozenset(payload.name for payload in self.payloads)
 
     def reader(self, name: str) -> PayloadReader:
         """Return a reader, which knows the size before the destination is allocated.

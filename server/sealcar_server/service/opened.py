@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sealcar import names
 from sealcar.errors import NotFoundError, TruncatedError
+from sealcar_server.sealing.values import RecordAsset, RecordVariant
+from sealcar_server.service.references import named
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sealcar_server.sealing.strictjson import JsonValue
-    from sealcar_server.sealing.values import RecordPayload, RecordVariant, SealRecord
+    from sealcar_server.sealing.values import RecordPayload, SealRecord
     from sealcar_server.store.generation import Generation
+
+
+Owner: TypeAlias = RecordVariant | RecordAsset
+
+
+@dataclass(frozen=True)
+class Held:
+    """A payload, and the variant or shared asset that holds it."""
+
+    owner: Owner
+    payload: RecordPayload
+
+    @property
+    def name(self) -> str:
+        """As those call it who read it through a variant."""
+        if isinstance(self.owner, RecordAsset):
+            return f"{self.owner.uri}/{self.payload.name}"
+        return self.payload.name
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Where it is, for an error."""
+        if isinstance(self.owner, RecordAsset):
+            return {"payload": self.name}
+        scope = {"component": self.owner.component, "variant": self.owner.variant}
+        return {**scope, "payload": self.name}
 
 
 @dataclass(frozen=True)
@@ -70,12 +100,32 @@ class OpenedPackage:
         """Tell whether the record has a component of that name."""
         return any(item.component == component for item in self.record.components)
 
-    def payload(self, component: str, variant: str, name: str) -> RecordPayload:
-        """Return a payload that may be served; NotFoundError if the variant has none such."""
-        for item in self.variant(component, variant).payloads:
-            if item.name == name:
-                return item
+    def payload(self, component: str, variant: str, name: str) -> Held:
+        """Return a payload that may be served; NotFoundError if the variant sees none such."""
+        for held in self.seen_from(self.variant(component, variant)):
+            if held.name == name:
+                return held
         raise NotFoundError(f"payload {names.shown(name)} doesn't exist")
+
+    def seen_from(self, variant: RecordVariant) -> Iterator[Held]:
+        """Return a variant's own payloads, then those of the shared assets that it refers to."""
+        owners: tuple[Owner, ...] = (variant, *self.assets_of(variant))
+        for owner in owners:
+            for payload in owner.payloads:
+                yield Held(owner, payload)
+
+    def assets_of(self, variant: RecordVariant) -> tuple[RecordAsset, ...]:
+        """Return the shared assets that a variant refers to, in the record's order."""
+        uris = named(self.body(variant.component, variant.variant).get("executor_info"))
+        return tuple(asset for asset in self.record.assets if asset.uri in uris)
+
+    def users_of(self, uri: str) -> tuple[RecordVariant, ...]:
+        """Return the variants that refer to a shared asset."""
+        return tuple(
+            variant
+            for variant in self.record.variants
+            if any(asset.uri == uri for asset in self.assets_of(variant))
+        )
 
     def _unknown(self, component: str, variant: str) -> NotFoundError:
         if (component, variant) in self.unsealed:
@@ -83,3 +133,11 @@ class OpenedPackage:
         if not self.has_component(component):
             return NotFoundError(f"component {names.shown(component)} doesn't exist")
         return NotFoundError(f"variant {names.shown(variant)} doesn't exist")
+
+
+def every_payload(opened: OpenedPackage) -> Iterator[Held]:
+    """Return all payloads of a generation: those of its variants, then those of its assets."""
+    owners: tuple[Owner, ...] = (*opened.record.variants, *opened.record.assets)
+    for owner in owners:
+        for payload in owner.payloads:
+            yield Held(owner, payload)

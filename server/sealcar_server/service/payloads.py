@@ -131,14 +131,14 @@ class Payloads:
         with during("open", **place), contextlib.ExitStack() as unaccounted:
             with self._trail.decision(principal, Right.READ, **place) as entry:
                 names.payload(name)
-                opened, variant = self._variant(principal, scope, entry)
+                opened = self._package(principal, Right.READ, scope, entry)
                 resolved = _resolved(scope, opened)
                 with during("open", payload=name, **place_of(resolved)):
-                    payload = opened.payload(scope.component, scope.variant, name)
-                    reader = open_reader(self._opener, opened, variant, payload, scratch)
+                    held = opened.payload(scope.component, scope.variant, name)
+                    reader = open_reader(self._opener, opened, held, scratch)
                 unaccounted.callback(reader.close)
             unaccounted.pop_all()
-        return PayloadSource(resolved, payload_value(payload), reader, permit)
+        return PayloadSource(resolved, payload_value(held.payload, name), reader, permit)
 
     def remembers(self, scope: ScopeKey) -> bool:
         """Tell whether this very generation is open already, so that a read needs no manifest."""

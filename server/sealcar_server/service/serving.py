@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING
 
 from sealcar.errors import NotFoundError, TruncatedError, UnknownFormatError
 from sealcar_server.sealing.reader import SealedReader
-from sealcar_server.service.values import PayloadValue, VariantValue
+from sealcar_server.sealing.values import RecordAsset
+from sealcar_server.service.values import AssetValue, PayloadValue, VariantValue
 from sealcar_server.service.writing import identity
 
 if TYPE_CHECKING:
+    from sealcar_server.sealing.derivation import PackageKeys, PayloadKey
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.sealing.values import RecordPayload, RecordVariant
-    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.opened import Held, OpenedPackage
     from sealcar_server.service.opening import Opener
 
 
 def open_reader(
-    opener: Opener,
-    opened: OpenedPackage,
-    variant: RecordVariant,
-    payload: RecordPayload,
-    scratch: Scratch,
+    opener: Opener, opened: OpenedPackage, held: Held, scratch: Scratch
 ) -> SealedReader:
     """Open a payload's file against its record.
 
@@ -32,17 +30,42 @@ def open_reader(
         TruncatedError: the file is missing, or its size isn't the record's.
         NotAuthenticError: it isn't the stream that the record names.
     """
+    payload = held.payload
     if not payload.sealed:
         raise UnknownFormatError("the payload is stored in plain: this release serves sealed ones")
-    key = opener.payload_key(opened, variant.component, variant.variant, payload.name)
+    with opener.keys(opened) as keys:
+        key = _key(keys, held)
     try:
-        fd = opened.place.open_payload(variant.component, variant.variant, payload.name)
+        fd = _open(opened, held)
     except NotFoundError as error:
         _refuse_removed(opened)
         raise TruncatedError("the payload's file is missing from the store") from error
     return SealedReader(
         fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=scratch
     )
+
+
+def keyed_digest(keys: PackageKeys, held: Held, sha256: bytes) -> bytes:
+    """Return what the record says of a payload with this plaintext, if it says anything."""
+    owner, name = held.owner, held.payload.name
+    if isinstance(owner, RecordAsset):
+        return keys.asset_digest(owner.asset_id, name, sha256)
+    return keys.digest(owner.component, owner.variant, name, sha256)
+
+
+def _key(keys: PackageKeys, held: Held) -> PayloadKey:
+    owner, name = held.owner, held.payload.name
+    if isinstance(owner, RecordAsset):
+        with keys.unwrap_asset(owner.wrapped, owner.asset_id) as asset_key:
+            return keys.asset(asset_key, owner.asset_id, name)
+    return keys.variant(owner.component, owner.variant, name)
+
+
+def _open(opened: OpenedPackage, held: Held) -> int:
+    owner, name = held.owner, held.payload.name
+    if isinstance(owner, RecordAsset):
+        return opened.place.open_asset(owner.uri, name)
+    return opened.place.open_payload(owner.component, owner.variant, name)
 
 
 def _refuse_removed(opened: OpenedPackage) -> None:
@@ -53,14 +76,21 @@ def _refuse_removed(opened: OpenedPackage) -> None:
         raise NotFoundError("the generation was removed meanwhile: open the package anew") from None
 
 
-def payload_value(payload: RecordPayload) -> PayloadValue:
-    """Return a payload of the record as callers see it."""
-    return PayloadValue(payload.name, payload.kind, payload.size, payload.sealed, identity(payload))
+def payload_value(payload: RecordPayload, name: str = "") -> PayloadValue:
+    """Return a payload of the record as callers see it, perhaps by another name."""
+    name = name or payload.name
+    return PayloadValue(name, payload.kind, payload.size, payload.sealed, identity(payload))
+
+
+def asset_value(asset: RecordAsset) -> AssetValue:
+    """Return a shared asset of the record as callers see it."""
+    return AssetValue(asset.uri, tuple(map(payload_value, asset.payloads)))
 
 
 def variant_value(opened: OpenedPackage, variant: RecordVariant) -> VariantValue:
     """Return a variant of the record, with what its manifest says, as callers see it."""
     body = opened.body(variant.component, variant.variant)
+    seen = opened.seen_from(variant)
     return VariantValue(
         component=variant.component,
         variant=variant.variant,
@@ -68,5 +98,7 @@ def variant_value(opened: OpenedPackage, variant: RecordVariant) -> VariantValue
         device=str(body.get("device", "")),
         compatibility=str(body.get("compatibility_string", "")),
         executor_info_json=json.dumps(body.get("executor_info", {}), ensure_ascii=False),
-        payloads=tuple(map(payload_value, variant.payloads)),
+        payloads=tuple(
+            payload_value(held.payload, held.name) for held in opened.seen_from(variant)
+        ),
     )

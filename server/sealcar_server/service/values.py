@@ -42,6 +42,14 @@ class VariantValue:
 
 
 @dataclass(frozen=True)
+class AssetValue:
+    """One shared asset; the names of its payloads are relative to it."""
+
+    uri: str
+    payloads: tuple[PayloadValue, ...]
+
+
+@dataclass(frozen=True)
 class OpenedVariant:
     """A resolved scope and what is in it."""
 
@@ -88,13 +96,14 @@ class ImportPlan:
 
 @dataclass(frozen=True)
 class Announced:
-    """A payload of an import whose bytes follow."""
+    """A payload of an import whose bytes follow: of a variant, or of a shared asset by its URI."""
 
     component: str
     variant: str
     name: str
     kind: str
     size: int
+    asset: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST: Final = 16 << 20
 GENERATIONS: Final = "g"
+ASSETS: Final = "shared_assets"
+_URI: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,12 @@ class Generation:
         with self.enter(*folders) as directory:
             return directory.open_file(last)
 
+    def open_asset(self, uri: str, name: str) -> int:
+        """Return a read-only descriptor of a file of a shared asset; raises as `open_payload`."""
+        *folders, last = asset_path(uri, name)
+        with self.enter(*folders) as directory:
+            return directory.open_file(last)
+
     def enter(self, *below: str) -> Directory:
         """Open the generation's directory, or one below it."""
         return self.root.enter(self.name, self.version, GENERATIONS, str(self.number), *below)
@@ -62,3 +71,16 @@ def payload_path(component: str, variant: str, name: str) -> list[str]:
         if names.part(text, what).casefold() in names.RESERVED:
             raise InvalidNameError(f"{what} {names.shown(text)} is a name of the format")
     return [component, variant, *names.payload(name).split("/")]
+
+
+def asset_folder(uri: str) -> str:
+    """Return the name of an asset's directory; InvalidNameError if it is no URI of an asset."""
+    match = _URI.fullmatch(uri)
+    if not match:
+        raise InvalidNameError(f"{names.shown(uri)} is no URI of a shared asset")
+    return f"sha256-{match[1]}"
+
+
+def asset_path(uri: str, name: str) -> list[str]:
+    """Return the steps from a generation's directory to a file of a shared asset; as above."""
+    return [ASSETS, asset_folder(uri), *names.payload(name).split("/")]
