@@ -9,32 +9,26 @@ was sealed; (8) the record follows on the one that was seen last.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from sealcar import names
-from sealcar.errors import (
-    AlreadyExistsError,
-    InvalidPackageError,
-    NotAuthenticError,
-    RolledBackError,
-)
+from sealcar.errors import AlreadyExistsError, NotFoundError, RolledBackError
 from sealcar_server.access.policy import unknown_package
 from sealcar_server.keys.provider import WrappedKey, package_context
-from sealcar_server.sealing import agreement, record
+from sealcar_server.sealing import agreement
 from sealcar_server.sealing.derivation import PackageKeys
-from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service.failing import during
+from sealcar_server.service.finding import check_place, find
 from sealcar_server.service.history import check_history
 from sealcar_server.service.metering import UNMETERED, Meter, timed
-from sealcar_server.service.opened import OpenedPackage
 from sealcar_server.service.rollback import Sighting
 
 if TYPE_CHECKING:
     from sealcar_server.sealing.derivation import PayloadKey
-    from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import SealRecord
     from sealcar_server.service.custody import Custody
+    from sealcar_server.service.finding import Found
+    from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.rollback import Seen
@@ -86,6 +80,48 @@ class Opener:
             if found is None:
                 return self._load(name, version, number)
             self._keyring.admit(found.record.kek_alias, found.record.kek_version)
+            return found
+
+    def look(self, name: str, version: str = "", number: int = 0) -> Found:
+        """Return what the store has without asking for a key: to be shown, never acted upon.
+
+        Raises:
+            NotFoundError: there is none.
+            NotAuthenticError: no sealcar wrote it, or not for this place.
+            RolledBackError: it is older than what was seen before.
+        """
+        names.store_name(name)
+        with during("open", package=name, version=version, generation=number):
+            version = version or self._pointers.claimed(name)
+            if not version:
+                raise unknown_package(name)
+            names.store_name(version, "version")
+            if self._pointers.tombstones.raised(name, version):
+                raise NotFoundError("the package was shredded")
+            number = number or self._newest(name, version, 0)
+            found = find(self._store.generation(name, version, number))
+            check_place(found.record, found.place)
+            return found
+
+    def edited(self, name: str, version: str = "") -> Found:
+        """Return the newest generation by an authentic record, whatever its manifest says by now.
+
+        Raises:
+            UnknownFormatError: the manifest has no record.
+            NotFoundError, DamagedError, KeyRefusedError, KeyUnavailableError: as `open`.
+        """
+        names.store_name(name)
+        with during("open", package=name, version=version):
+            least = 0
+            if not version:
+                version, least = self._current(name)
+            names.store_name(version, "version")
+            self._pointers.tombstones.refuse(name, version)
+            number = self._newest(name, version, least)
+            found = self._authentic(self._store.generation(name, version, number))
+            nothing = agreement.Differences((), ())
+            seen = self._seen.package(name, version)
+            check_history(self._store, found.opened(nothing), seen)
             return found
 
     def remembers(self, name: str, version: str, number: int) -> bool:
@@ -147,28 +183,17 @@ class Opener:
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):
             self._pointers.tombstones.refuse(name, version)
-            opened = self._authenticate(self._store.generation(name, version, number))
+            opened = self._authentic(self._store.generation(name, version, number)).agreed()
             check_history(self._store, opened, self._seen.package(name, version))
             self.saw(opened.place, opened.digest)
         self._remembered.put(opened)
         return opened
 
-    def _authenticate(self, place: Generation) -> OpenedPackage:
-        data = place.manifest()
-        manifest = _object(strict_json(data, error=NotAuthenticError))
-        text, tag = record.open_envelope(manifest)
-        sealed = record.parse(text)
-        with self._unwrap(sealed) as keys:
-            keys.verify_tag(text, tag)
-        _check_place(sealed, place)
-        try:
-            differences = agreement.compare(sealed, manifest)
-        except InvalidPackageError as error:
-            raise NotAuthenticError(error.message) from None
-        digest = hashlib.sha256(text).digest()
-        return OpenedPackage(
-            place, len(data), manifest, sealed, digest, differences.missing, differences.unsealed
-        )
+    def _authentic(self, place: Generation) -> Found:
+        found = find(place)
+        with self._unwrap(found.record) as keys:
+            found.authenticate(keys)
+        return found
 
     def _unwrap(self, sealed: SealRecord) -> PackageKeys:
         wrapped = WrappedKey(sealed.kek_version, sealed.wrapped)
@@ -176,16 +201,3 @@ class Opener:
         with timed(self._meter, "key"), during("key"):
             root = self._keyring.unwrap(sealed.kek_alias, wrapped, context)
         return PackageKeys(root, sealed.package_id)
-
-
-def _object(manifest: JsonValue) -> dict[str, JsonValue]:
-    if not isinstance(manifest, dict):
-        raise NotAuthenticError("the manifest is no object")
-    return manifest
-
-
-def _check_place(sealed: SealRecord, place: Generation) -> None:
-    found = f"{place.name}@{place.version}, generation {place.number}"
-    stated = f"{sealed.name}@{sealed.version}, generation {sealed.generation}"
-    if found != stated:
-        raise NotAuthenticError(f"the record of {stated} lies in the place of {found}")
