@@ -102,6 +102,7 @@ class BrokenPayload:
     name: str = "model.onnx"
     kind: str = "model"
     size: int = 1 << 22
+    asset: str = ""
 
     def chunks(self) -> Iterator[bytes]:
         yield bytes(1 << 20)

@@ -27,6 +27,7 @@ class PlannedBytes:
     data: bytes
     component: str = COMPONENT
     variant: str = VARIANT
+    asset: str = ""
 
     @property
     def size(self) -> int:

@@ -3,73 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import grpc
 
 from sealcar import rpc
 from sealcar.catalogue import values
+from sealcar.catalogue.importing import Requests, imported
 from sealcar.errors import IncompatibleError
-from sealcar.transfer.scopes import payload_kind
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import package_store_pb2 as pb
 from sealcar.v1.package_store_pb2_grpc import PackageStoreStub
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from sealcar.catalogue.importing import Plan
     from sealcar.catalogue.values import Watcher
 
 PAGE: Final = 1000
-PIECE: Final = 1 << 20
-
-
-class Payload(Protocol):
-    """A payload that waits to be sent."""
-
-    @property
-    def component(self) -> str:
-        """Where it belongs."""
-
-    @property
-    def variant(self) -> str:
-        """Where it belongs."""
-
-    @property
-    def name(self) -> str:
-        """Relative to the variant."""
-
-    @property
-    def kind(self) -> str:
-        """One of "model", "initializers", "blob", "other"."""
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-
-    def chunks(self) -> Iterable[bytes | bytearray | memoryview]:
-        """Its bytes in order."""
-
-
-class Plan(Protocol):
-    """A package that waits to be imported: what `sealcar.publish.plan` returns."""
-
-    @property
-    def name(self) -> str:
-        """Store name."""
-
-    @property
-    def version(self) -> str:
-        """Store version; empty lets the daemon choose."""
-
-    @property
-    def manifest_json(self) -> str:
-        """Manifest with every component inline."""
-
-    @property
-    def payloads(self) -> Sequence[Payload]:
-        """Everything that the manifest refers to."""
 
 
 class Catalogue:
@@ -120,7 +73,7 @@ class Catalogue:
             AlreadyExistsError: the version is there already.
             InvalidPackageError: it breaks a rule; the message says where.
         """
-        source = _Source(plan, kek)
+        source = Requests(plan, kek)
         with self._rpc.translating("import"):
             call = self._stub().Import(iter(source))
             try:
@@ -129,7 +82,7 @@ class Catalogue:
                         patience.beat()
                         if answer.WhichOneof("step") == "imported":
                             _await_end(call)
-                            return _imported(answer.imported)
+                            return imported(answer.imported)
                         _tell(progress, answer.progress)
             except grpc.RpcError as error:
                 if source.failure is not None:
@@ -177,54 +130,10 @@ class Catalogue:
         return PackageStoreStub(self._rpc.get())
 
 
-class _Source:
-    """The requests of one import; it keeps the failure that gRPC would swallow."""
-
-    def __init__(self, plan: Plan, kek: str) -> None:
-        self.failure: Exception | None = None
-        self._plan = plan
-        self._kek = kek
-
-    def __iter__(self) -> Iterator[pb.ImportRequest]:
-        try:
-            yield from self._requests()
-        except Exception as error:  # noqa: BLE001  (import_ raises it when the call ends for lack of `finish`)
-            self.failure = error
-
-    def _requests(self) -> Iterator[pb.ImportRequest]:
-        plan = self._plan
-        package = common.PackageRef(name=plan.name, version=plan.version)
-        yield pb.ImportRequest(
-            begin=pb.ImportBegin(
-                package=package, manifest_json=plan.manifest_json, kek_alias=self._kek
-            )
-        )
-        for payload in plan.payloads:
-            yield pb.ImportRequest(
-                payload=pb.ImportPayload(
-                    component=payload.component,
-                    variant=payload.variant,
-                    name=payload.name,
-                    kind=payload_kind(payload.kind),
-                    size=payload.size,
-                )
-            )
-            for chunk in payload.chunks():
-                view = memoryview(chunk).cast("B")
-                for at in range(0, len(view), PIECE):
-                    yield pb.ImportRequest(data=bytes(view[at : at + PIECE]))
-        yield pb.ImportRequest(finish=pb.ImportFinish(payloads=len(plan.payloads)))
-
-
 def _await_end(call: Iterator[object]) -> None:
     """Let a call that has said all end by itself: the daemon counts a cut one as cancelled."""
     with contextlib.suppress(grpc.RpcError):
         next(call, None)
-
-
-def _imported(message: pb.Imported) -> values.Imported:
-    package = message.package
-    return values.Imported(package.name, package.version, message.generation, message.package_id)
 
 
 def _tell(progress: Watcher | None, message: pb.Progress) -> None:

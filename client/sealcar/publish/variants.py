@@ -28,10 +28,11 @@ class PlannedPayload:
     """One payload that is to be imported.
 
     Attributes:
-        component, variant: where it goes.
-        name: relative to the variant.
+        component, variant: where it goes; empty for a file of a shared asset.
+        name: relative to the variant, or to the asset.
         kind: `model`, `initializers`, `blob` or `other`.
         size: bytes; the chunks add up to it.
+        asset: URI of the shared asset that it belongs to; else empty.
     """
 
     component: str
@@ -40,6 +41,7 @@ class PlannedPayload:
     kind: str
     size: int
     _chunks: Callable[[], Iterator[bytes]] = field(repr=False)
+    asset: str = ""
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the payload, in pieces of at most 1 MiB.
