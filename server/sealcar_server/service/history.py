@@ -20,13 +20,14 @@ def check_history(store: LocalStore, opened: OpenedPackage, seen: Sighting | Non
     """Follow the line of predecessors, each named by its digest, to the generation seen last.
 
     A generation that is older than that was asked for by its number, and is what its record says.
+    After a version was removed its history begins anew.
     A line that breaks off because predecessors were pruned proves nothing, and is let through.
 
     Raises:
         RolledBackError: the line leads elsewhere.
     """
     place = opened.place
-    if seen is None or place.number < seen.generation:
+    if seen is None or place.number < seen.generation or seen.generation == seen.removed:
         return
     digest, previous = opened.digest, opened.record.previous
     for number in range(place.number - 1, seen.generation - 1, -1):

@@ -69,7 +69,7 @@ class ImportSession:
         self._manifest = manifest.prepare(plan.manifest_json)
         self.name = plan.name
         self.version = plan.version or _default_version(self._manifest)
-        opener.refuse_known(self.name, self.version)
+        number = opener.first_number(self.name, self.version)
         pointers.refuse_forged(self.name)
         scopes = manifest.scopes(self._manifest)
         self._names = {scope: naming.NameSet() for scope in scopes}
@@ -77,7 +77,7 @@ class ImportSession:
         self._arriving: Arriving | None = None
         self._scratch = Scratch()
         alias = plan.kek_alias or store.identity.kek_alias
-        self._lineage, self._keys = _new_package(self.name, self.version, keyring, alias)
+        self._lineage, self._keys = _new_package((self.name, self.version, number), keyring, alias)
         try:
             self._staging = store.stage(self.name, self.version)
         except BaseException:
@@ -178,10 +178,14 @@ class ImportSession:
                 raise error.at(component=component, variant=variant)
 
     def _publish(self, composed: Composed, number: int) -> None:
+        faster = AlreadyExistsError("another import of this version was faster")
+        if self._opener.last_removed(self.name, self.version) >= number:
+            # it was removed again, and its number isn't used twice
+            raise faster
         try:
             place = self._staging.publish(composed.manifest, number)
         except ConflictError as error:
-            raise AlreadyExistsError("another import of this version was faster") from error
+            raise faster from error
         self._opener.saw(place, composed.digest)
 
     def _place(self) -> dict[str, str]:
@@ -204,8 +208,9 @@ class ImportSession:
 
 
 def _new_package(
-    name: str, version: str, keyring: Custody, alias: str
+    place: tuple[str, str, int], keyring: Custody, alias: str
 ) -> tuple[Lineage, PackageKeys]:
+    name, version, number = place
     package_id = os.urandom(ID)
     root = SecretBuffer.random(KEY)
     try:
@@ -213,7 +218,7 @@ def _new_package(
     except BaseException:
         root.close()
         raise
-    lineage = Lineage(name, version, package_id, 1, b"", alias, wrapped.version, wrapped.blob)
+    lineage = Lineage(name, version, package_id, number, b"", alias, wrapped.version, wrapped.blob)
     return lineage, PackageKeys(root, package_id)
 
 

@@ -76,6 +76,7 @@ class Opener:
             names.store_name(version, "version")
         with during("open", package=name, version=version, generation=number):
             number = number or self._newest(name, version, least)
+            self._refuse_removed(name, version, number)
             found = self._remembered.get((name, version, number))
             if found is None:
                 return self._load(name, version, number)
@@ -128,19 +129,28 @@ class Opener:
         """Tell whether `open` would find this at once; never of what isn't named exactly."""
         return self._remembered.get((name, version, number)) is not None
 
-    def refuse_known(self, name: str, version: str) -> None:
-        """Make sure that a version is new.
+    def first_number(self, name: str, version: str) -> int:
+        """Make sure that a version is new, and return the number that it begins with.
+
+        That is 1, or the one after the last that was seen before the version was removed.
 
         Raises:
             AlreadyExistsError: the store has it, or had it as far as this daemon has seen.
         """
         names.store_name(version, "version")
         seen = self._seen.package(name, version)
+        removed = self.last_removed(name, version)
         buried = self._pointers.tombstones.raised(name, version)
-        if seen or buried or self._store.newest(name, version):
+        if self._store.newest(name, version) or buried or (seen and seen.generation > removed):
             raise AlreadyExistsError(
                 f"version {version} was imported before: import under another version"
             )
+        return removed + 1
+
+    def last_removed(self, name: str, version: str) -> int:
+        """Return the number of the last generation that a version had when it was removed; or 0."""
+        seen = self._seen.package(name, version)
+        return seen.removed if seen else 0
 
     def keys(self, opened: OpenedPackage) -> PackageKeys:
         """Return the package's keys, which the caller closes.
@@ -172,6 +182,8 @@ class Opener:
         least = max(least, seen.generation if seen else 0)
         if newest < max(least, 1):
             self._pointers.tombstones.refuse(name, version)
+        if not newest and self._is_removed(name, version):
+            raise unknown_package(name)
         if newest < least:
             raise RolledBackError(
                 f"the store's newest generation is {newest}; {least} was seen before"
@@ -179,6 +191,17 @@ class Opener:
         if not newest:
             raise unknown_package(name)
         return newest
+
+    def _is_removed(self, name: str, version: str) -> bool:
+        seen = self._seen.package(name, version)
+        finished = seen is not None and seen.generation == seen.removed
+        return finished or self._seen.is_leaving(name, version)
+
+    def _refuse_removed(self, name: str, version: str, number: int) -> None:
+        seen = self._seen.package(name, version)
+        # an unknown number needs no reason
+        if seen and number <= seen.removed and number in self._store.numbers(name, version):
+            raise RolledBackError(f"generation {number} was removed, and put back from a copy")
 
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):

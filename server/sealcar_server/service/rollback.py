@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
 
@@ -26,12 +26,23 @@ _LIMIT: Final = 256 * 1024 * 1024
 _log: Final = structlog.get_logger("sealcar.rollback")
 
 
+_Place: TypeAlias = tuple[str, str]
+
+
 @dataclass(frozen=True)
 class Sighting:
-    """The highest generation of a package's version that was found authentic, and its record."""
+    """The highest generation of a package's version that was found authentic, and its record.
+
+    Attributes:
+        generation: its number.
+        record: SHA-256 of its record; empty if it was removed before anybody had opened it.
+        removed: generations up to this one were removed with the whole version: one of them that
+            is there again was put back from a copy. 0: none was.
+    """
 
     generation: int
     record: bytes
+    removed: int = 0
 
 
 class Seen:
@@ -47,7 +58,7 @@ class Seen:
     def __init__(self, state: Path) -> None:
         self._state = state
         self._lock = threading.Lock()
-        self._packages, self._pointers = _load(state)
+        self._packages, self._pointers, self._leaving = _load(state)
 
     def package(self, name: str, version: str) -> Sighting | None:
         """Return the highest sighting."""
@@ -61,9 +72,49 @@ class Seen:
         """Remember a generation, if it is higher than the highest."""
         with self._lock:
             known = self._packages.get((name, version))
-            if known is None or known.generation < sighting.generation:
+            if known is None:
                 self._packages[name, version] = sighting
                 self._save()
+            elif known.generation < sighting.generation:
+                self._packages[name, version] = replace(sighting, removed=known.removed)
+                self._save()
+
+    def leaving(self, name: str, version: str, newest: int) -> None:
+        """Remember that a version is about to be removed: if it is gone, it was.
+
+        So whoever is killed meanwhile finds it as it was, or removed.
+
+        Args:
+            name: of the package.
+            version: of it.
+            newest: the number of its newest generation.
+        """
+        with self._lock:
+            self._leaving[name, version] = newest
+            self._save()
+
+    def left(self, name: str, version: str) -> None:
+        """Remember that a version is removed, after `leaving`."""
+        with self._lock:
+            newest = self._leaving.pop((name, version))
+            known = self._packages.get((name, version), Sighting(0, b""))
+            last = max(newest, known.generation)
+            self._packages[name, version] = replace(known, generation=last, removed=last)
+            self._save()
+
+    def stays(self, name: str, version: str) -> None:
+        """Forget that a version was about to be removed."""
+        with self._lock:
+            self._leaving.pop((name, version), None)
+            self._save()
+
+    def all_leaving(self) -> list[tuple[str, str]]:
+        """Return the versions that were about to be removed, by name and version."""
+        return sorted(self._leaving)
+
+    def is_leaving(self, name: str, version: str) -> bool:
+        """Tell whether a version is about to be removed."""
+        return (name, version) in self._leaving
 
     def saw_pointer(self, name: str, sequence: int) -> None:
         """Remember a pointer's sequence number, if it is higher than the highest."""
@@ -76,9 +127,14 @@ class Seen:
         nested: dict[str, dict[str, dict[str, str | int]]] = {}
         for (name, version), seen in self._packages.items():
             entry: dict[str, str | int] = {"generation": seen.generation}
-            entry["record"] = seen.record.hex()
+            entry |= {"record": seen.record.hex()}
+            entry |= {"removed": seen.removed} if seen.removed else {}
             nested.setdefault(name, {})[version] = entry
-        text = json.dumps({"format": _FORMAT, "packages": nested, "current": self._pointers})
+        leaving: dict[str, dict[str, int]] = {}
+        for (name, version), newest in self._leaving.items():
+            leaving.setdefault(name, {})[version] = newest
+        document = {"packages": nested, "current": self._pointers, "leaving": leaving}
+        text = json.dumps({"format": _FORMAT, **document})
         try:
             state_file.replace(self._state, FILE, text.encode())
         except SealcarError as error:
@@ -88,10 +144,13 @@ class Seen:
             )
 
 
-def _load(state: Path) -> tuple[dict[tuple[str, str], Sighting], dict[str, int]]:
+_Memory: TypeAlias = tuple[dict[_Place, Sighting], dict[str, int], dict[_Place, int]]
+
+
+def _load(state: Path) -> _Memory:
     data = state_file.read(state, FILE, _LIMIT)
     if data is None:
-        return {}, {}
+        return {}, {}, {}
     try:
         return _parsed(json.loads(data))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -100,12 +159,20 @@ def _load(state: Path) -> tuple[dict[tuple[str, str], Sighting], dict[str, int]]
         ) from error
 
 
-def _parsed(document: Any) -> tuple[dict[tuple[str, str], Sighting], dict[str, int]]:  # noqa: ANN401  (JSON)
+def _parsed(document: Any) -> _Memory:  # noqa: ANN401  (JSON)
     if document["format"] != _FORMAT:
         raise ValueError
     packages = {
-        (name, version): Sighting(int(entry["generation"]), bytes.fromhex(entry["record"]))
+        (name, version): Sighting(
+            int(entry["generation"]), bytes.fromhex(entry["record"]), int(entry.get("removed", 0))
+        )
         for name, versions in document["packages"].items()
         for version, entry in versions.items()
     }
-    return packages, {name: int(sequence) for name, sequence in document["current"].items()}
+    pointers = {name: int(sequence) for name, sequence in document["current"].items()}
+    leaving = {
+        (name, version): int(newest)
+        for name, versions in document.get("leaving", {}).items()
+        for version, newest in versions.items()
+    }
+    return packages, pointers, leaving
