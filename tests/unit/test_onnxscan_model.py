@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 from typing import TYPE_CHECKING
 
@@ -153,3 +154,33 @@ def test_a_model_with_nothing_to_move_stays_as_it_is() -> None:
     parts = onnxscan.externalise(data, location="w")
     assert (parts.moved, parts.data, parts.data_size) == (0, (), 0)
     assert b"".join(parts.model) == data
+
+
+def digests(parts: onnxscan.Externalised) -> list[tuple[str, str]]:
+    split = onnx.ModelProto.FromString(b"".join(parts.model))
+    return [(entry.key, entry.value) for entry in split.metadata_props]
+
+
+def test_a_model_out_of_which_something_was_moved_tells_what_it_was_made_of() -> None:
+    proto = model(inline("W", range(20)))
+    proto.metadata_props.add(key="own", value="x")
+    data = raw(proto)
+    parts = onnxscan.externalise(data, location="w", threshold=64)
+    entry = (onnxscan.SOURCE_DIGEST, hashlib.sha256(data).hexdigest())
+    assert digests(parts) == [("own", "x"), entry]
+
+
+def test_moving_from_a_model_that_was_rewritten_before_tells_the_newer_source_alone() -> None:
+    proto = model(inline("W", range(20)))
+    proto.metadata_props.add(key=onnxscan.SOURCE_DIGEST, value="0" * 64)
+    data = raw(proto)
+    parts = onnxscan.externalise(data, location="w", threshold=64)
+    assert digests(parts) == [(onnxscan.SOURCE_DIGEST, hashlib.sha256(data).hexdigest())]
+    kept = onnxscan.externalise(data, location="w")
+    assert b"".join(kept.model) == data
+
+
+def test_the_runtimes_own_format_is_told_by_its_identifier() -> None:
+    assert onnxscan.is_ort_format(b"\x14\0\0\0ORTM\0")
+    for other in (b"\x14\0\0\0ORTM", b"\x14\0\0\0ORTT\0\0", b"ORTM", b""):
+        assert not onnxscan.is_ort_format(other)

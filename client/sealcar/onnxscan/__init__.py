@@ -6,12 +6,14 @@ tensor data, so that a model of any size can be looked at in a mapping. Input is
 finding is either a value or an `InvalidPackageError`.
 """
 
-from sealcar.onnxscan.externalising import Externalised, externalise
+from sealcar.onnxscan.externalising import SOURCE_DIGEST, Externalised, externalise
+from sealcar.onnxscan.ortformat import is_ort_format
 from sealcar.onnxscan.scanner import scan
 from sealcar.onnxscan.values import EpContextNode, External, ModelScan, Tensor
 from sealcar.onnxscan.wire import Span
 
 __all__ = [
+    "SOURCE_DIGEST",
     "EpContextNode",
     "External",
     "Externalised",
@@ -19,5 +21,6 @@ __all__ = [
     "Span",
     "Tensor",
     "externalise",
+    "is_ort_format",
     "scan",
 ]

@@ -2,11 +2,12 @@
 
 No message object is built and no tensor is copied: the result is a list of views of the original
 and a few small pieces between them. Everything but the moved tensors' data stays byte for byte what
-it was.
+it was; one entry is added to its metadata, the digest of the model that it was made of.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 THRESHOLD: Final = 1 << 16
 # runtimes map external data, and a mapping begins at a page
 ALIGNMENT: Final = 4096
+# key of the metadata that tells the SHA-256 of the model before anything was moved out of it
+SOURCE_DIGEST: Final = "sealcar.source_sha256"
 _MESSAGE: Final = {schema.MODEL_GRAPH: Kind.BYTES}
 
 Piece: TypeAlias = bytes | memoryview
@@ -63,7 +66,8 @@ class Externalised:
 def externalise(data: Buffer, *, location: str, threshold: int = THRESHOLD) -> Externalised:
     """Move inline initializers of the main graph whose raw data has at least `threshold` bytes.
 
-    The model must have passed `scan`.
+    The model must have passed `scan`. If anything moves, its metadata tells what it was made of:
+    SOURCE_DIGEST, in hexadecimal digits.
 
     Raises:
         InvalidPackageError: malformed.
@@ -86,7 +90,7 @@ class _Rewriting:
     def __init__(self, view: memoryview, location: str, threshold: int) -> None:
         self._view = view
         self._reader = WireReader(view)
-        self._location = location.encode()
+        self._location = location
         self._threshold = threshold
         self.data: list[Piece] = []
         self.data_size = 0
@@ -101,9 +105,20 @@ class _Rewriting:
         for number, field, content in self._fields(whole):
             if number == schema.MODEL_GRAPH:
                 self._nest(out, number, self._graph(content))
-            else:
+            elif number != schema.MODEL_METADATA or not self._is_digest(content):
                 self._copy(out, field)
+        if not self.moved:
+            return [self._view]
+        out.append(_entry(schema.MODEL_METADATA, SOURCE_DIGEST, self._digest()))
         return out
+
+    def _is_digest(self, span: Span) -> bool:
+        """Tell whether this entry is that of an earlier rewriting, whose place is taken."""
+        found = self._reader.read(span, schema.ENTRY, "metadata_props")
+        return found.equals(schema.ENTRY_KEY, SOURCE_DIGEST.encode())
+
+    def _digest(self) -> str:
+        return hashlib.sha256(self._view).hexdigest()
 
     def _graph(self, span: Span) -> list[Piece]:
         out: list[Piece] = []
@@ -137,11 +152,8 @@ class _Rewriting:
         self.data.append(self._view[raw.start : raw.end])
         self.data_size = offset + raw.size
         self.moved += 1
-        keys = {b"location": self._location, b"offset": b"%d" % offset, b"length": b"%d" % raw.size}
-        fields = [
-            _string(schema.TENSOR_EXTERNAL, _string(schema.ENTRY_KEY, key) + _string(2, value))
-            for key, value in keys.items()
-        ]
+        keys = {"location": self._location, "offset": str(offset), "length": str(raw.size)}
+        fields = [_entry(schema.TENSOR_EXTERNAL, key, value) for key, value in keys.items()]
         external = encode_varint(schema.TENSOR_LOCATION << 3 | VARINT) + b"\x01"
         return b"".join(fields) + external
 
@@ -165,6 +177,12 @@ class _Rewriting:
     def _nest(out: list[Piece], number: int, pieces: list[Piece]) -> None:
         out.append(encode_head(number, sum(map(len, pieces))))
         out.extend(pieces)
+
+
+def _entry(number: int, key: str, value: str) -> bytes:
+    """Return a field that holds a key and a value."""
+    pair = _string(schema.ENTRY_KEY, key.encode()) + _string(schema.ENTRY_VALUE, value.encode())
+    return _string(number, pair)
 
 
 def _string(number: int, value: bytes) -> bytes:
