@@ -231,7 +231,7 @@ class _Daemon:
             self._inner / INNER,
             guard,
             threads,
-            PackagesServicer(self.service, caller),
+            PackagesServicer(self.service, caller, receiver, self._meter),
             PayloadsServicer(self.service.payloads, receiver, self._meter),
         )
         # stopped after the server, whose last answers it carries

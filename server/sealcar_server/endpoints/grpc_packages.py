@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.v1 import package_store_pb2 as pb
 from sealcar.v1 import package_store_pb2_grpc
+from sealcar_server.endpoints import messages
+from sealcar_server.endpoints.grpc_exports import Exports
 from sealcar_server.endpoints.grpc_importing import take_in
 from sealcar_server.endpoints.package_messages import (
     detail_message,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.assembly import Service
+    from sealcar_server.endpoints.grpc_payloads import Meter
 
 MAX_PAGE: Final = 1000
 
@@ -33,11 +36,20 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         service: does it.
         caller: gives the principal behind `context.peer()`.
     """
+        receiver: the same, of a caller that is going to get plaintext.
+        meter: told the plaintext bytes that leave.
 
-    def __init__(self, service: Service, caller: Callable[[str], Principal]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        caller: Callable[[str], Principal],
+        receiver: Callable[[str], Principal],
+        meter: Meter,
+    ) -> None:
         self._service = service
         self._caller = caller
 
+        self._exports = Exports(service.exporter, caller, receiver, meter)
     def List(self, request: pb.ListRequest, context: grpc.ServicerContext) -> pb.ListResponse:  # noqa: N802  (wire name)
         """List a page of the packages that the caller may list."""
         size = request.page_size if 0 < request.page_size <= MAX_PAGE else MAX_PAGE
@@ -72,6 +84,12 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         work = Reporting(
             lambda report: self._service.packages.verify(
                 caller, package.name, package.version, request.generation, report
+    def Export(  # noqa: N802  (wire name)
+        self, request: pb.ExportRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.ExportResponse]:
+        """Send a generation away, file by file."""
+        yield from self._exports.send(context.peer(), request)
+
             )
         )
         for step in work.steps():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.service.entrance import Entrance
+from sealcar_server.service.exporting import Exporter
 from sealcar_server.service.gate import Gate
 from sealcar_server.service.keys import Keys, Works
 from sealcar_server.service.listing import Listing
@@ -59,6 +60,7 @@ class Service:
     listing: Listing
     looking: Looking
     packages: Packages
+    exporter: Exporter
     payloads: Payloads
     keys: Keys
 
@@ -115,6 +117,7 @@ class Service:
                 meter=meter,
                 trail=trail,
             ),
+            Exporter(gate, entrance, opener),
             Payloads(gate, opener, store, publisher=publisher, registry=registry, trail=trail),
             Keys(
                 keyring,

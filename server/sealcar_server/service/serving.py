@@ -34,15 +34,28 @@ def open_reader(
     if not payload.sealed:
         raise UnknownFormatError("the payload is stored in plain: this release serves sealed ones")
     with opener.keys(opened) as keys:
-        key = _key(keys, held)
-    try:
-        fd = _open(opened, held)
-    except NotFoundError as error:
-        _refuse_removed(opened)
-        raise TruncatedError("the payload's file is missing from the store") from error
+        key = payload_key(keys, held)
+    fd = open_file(opened, held)
     return SealedReader(
         fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=scratch
     )
+
+
+def open_file(opened: OpenedPackage, held: Held) -> int:
+    """Return a read-only descriptor of a payload's file, which the caller owns.
+
+    Raises:
+        NotFoundError: the whole generation was removed since it was opened.
+        TruncatedError: the file is missing.
+    """
+    owner, name = held.owner, held.payload.name
+    try:
+        if isinstance(owner, RecordAsset):
+            return opened.place.open_asset(owner.uri, name)
+        return opened.place.open_payload(owner.component, owner.variant, name)
+    except NotFoundError as error:
+        _refuse_removed(opened)
+        raise TruncatedError("the payload's file is missing from the store") from error
 
 
 def keyed_digest(keys: PackageKeys, held: Held, sha256: bytes) -> bytes:
@@ -53,19 +66,17 @@ def keyed_digest(keys: PackageKeys, held: Held, sha256: bytes) -> bytes:
     return keys.digest(owner.component, owner.variant, name, sha256)
 
 
-def _key(keys: PackageKeys, held: Held) -> PayloadKey:
+def payload_key(keys: PackageKeys, held: Held) -> PayloadKey:
+    """Return what a payload is sealed with.
+
+    Raises:
+        NotAuthenticError: it is an asset's, whose key wasn't wrapped for this package.
+    """
     owner, name = held.owner, held.payload.name
     if isinstance(owner, RecordAsset):
         with keys.unwrap_asset(owner.wrapped, owner.asset_id) as asset_key:
             return keys.asset(asset_key, owner.asset_id, name)
     return keys.variant(owner.component, owner.variant, name)
-
-
-def _open(opened: OpenedPackage, held: Held) -> int:
-    owner, name = held.owner, held.payload.name
-    if isinstance(owner, RecordAsset):
-        return opened.place.open_asset(owner.uri, name)
-    return opened.place.open_payload(owner.component, owner.variant, name)
 
 
 def _refuse_removed(opened: OpenedPackage) -> None:
@@ -98,7 +109,5 @@ def variant_value(opened: OpenedPackage, variant: RecordVariant) -> VariantValue
         device=str(body.get("device", "")),
         compatibility=str(body.get("compatibility_string", "")),
         executor_info_json=json.dumps(body.get("executor_info", {}), ensure_ascii=False),
-        payloads=tuple(
-            payload_value(held.payload, held.name) for held in opened.seen_from(variant)
-        ),
+        payloads=tuple(payload_value(held.payload, held.name) for held in seen),
     )

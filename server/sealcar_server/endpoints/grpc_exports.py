@@ -1,0 +1,78 @@
+"""The steps of one export, from the service to its call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sealcar.v1 import common_pb2 as common
+from sealcar.v1 import package_store_pb2 as pb
+from sealcar_server.endpoints.grpc_payloads import Scratches
+from sealcar_server.service.exporting import Preparing
+from sealcar_server.service.failing import during
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.endpoints.grpc_payloads import Meter
+    from sealcar_server.service.exporting import Export, Exporter
+    from sealcar_server.service.outgoing import Outgoing
+
+
+class Exports:
+    """Sends generations to callers.
+
+    Args:
+        exporter: does it.
+        caller: gives the principal behind `context.peer()`.
+        receiver: the same, of a caller that is going to get plaintext.
+        meter: told the plaintext bytes.
+    """
+
+    def __init__(
+        self,
+        exporter: Exporter,
+        caller: Callable[[str], Principal],
+        receiver: Callable[[str], Principal],
+        meter: Meter,
+    ) -> None:
+        self._exporter, self._meter = exporter, meter
+        self._caller, self._receiver = caller, receiver
+        self._scratches = Scratches()
+
+    def send(self, peer: str, request: pb.ExportRequest) -> Iterator[pb.ExportResponse]:
+        """Send a generation, file by file.
+
+        Raises:
+            SealcarError: whatever the service raises; what was sent is incomplete then.
+        """
+        package = request.package
+        place = (package.name, package.version, request.generation)
+        caller = (self._receiver if request.plain else self._caller)(peer)
+        export = self._exporter.export(caller, place, plain=request.plain)
+        yield pb.ExportResponse(begin=_begin(export))
+        known = {"package": export.place.name, "version": export.place.version}
+        with during("export", **known), self._scratches.one() as scratch:
+            for step in export.steps(scratch):
+                if isinstance(step, bytes) and request.plain:
+                    self._meter.moved("read", "grpc", len(step))
+                yield _message(step)
+        yield pb.ExportResponse(finish=pb.ExportFinish(files=export.files))
+
+
+def _message(step: Outgoing | Preparing | bytes) -> pb.ExportResponse:
+    if isinstance(step, bytes):
+        return pb.ExportResponse(data=step)
+    if isinstance(step, Preparing):
+        return pb.ExportResponse(progress=pb.Progress(done=step.done))
+    return pb.ExportResponse(file=pb.ExportFile(path=step.path, size=step.size))
+
+
+def _begin(export: Export) -> pb.ExportBegin:
+    place = export.place
+    return pb.ExportBegin(
+        package=common.PackageRef(name=place.name, version=place.version),
+        generation=place.number,
+        files=export.files,
+        size=export.size,
+    )

@@ -1,0 +1,155 @@
+"""The files of a generation on their way out: which there are, and their bytes in pieces.
+
+Only what the seal record names is a file here, and the manifest. Whatever else lies in the store
+stays there.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sealcar.errors import StorageError, TruncatedError
+from sealcar_server.sealing.layout import Layout
+from sealcar_server.sealing.values import RecordAsset
+from sealcar_server.service.failing import during
+from sealcar_server.service.opened import every_payload
+from sealcar_server.service.outgoing_manifest import plain_manifest, stored_manifest
+from sealcar_server.service.serving import open_file, open_reader
+from sealcar_server.store.generation import MANIFEST, asset_path, payload_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sealcar_server.sealing.scratch import Scratch
+    from sealcar_server.service.opened import Held, OpenedPackage
+    from sealcar_server.service.opening import Opener
+
+PIECE: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """One file.
+
+    Attributes:
+        path: relative to the package, with "/".
+        size: in bytes; the pieces add up to it.
+        pieces: its bytes, at most 1 MiB each; they pass through the scratch if they are opened.
+    """
+
+    path: str
+    size: int
+    pieces: Callable[[Scratch], Iterator[bytes]] = field(repr=False)
+
+
+def sealed_files(opened: OpenedPackage) -> list[Outgoing]:
+    """Return the files of a generation as they lie in the store.
+
+    Raises:
+        NotFoundError: the generation was removed since it was opened.
+        NotAuthenticError, TruncatedError: its manifest was changed since.
+    """
+    files = [_text(stored_manifest(opened))]
+    for held in every_payload(opened):
+        payload = held.payload
+        size = Layout.of_plain(payload.size).file_size if payload.sealed else payload.size
+        files.append(Outgoing(_path(held), size, _stored(opened, held, size)))
+    return _sorted(files)
+
+
+def plain_files(opener: Opener, opened: OpenedPackage, uris: Mapping[str, str]) -> list[Outgoing]:
+    """Return the files of a generation as they were before it was sealed.
+
+    Args:
+        opener: gives the keys.
+        opened: the generation.
+        uris: of every shared asset: of the plaintext, by that of the ciphertext.
+    """
+    files = [_text(plain_manifest(opened, uris))]
+    for held in every_payload(opened):
+        pieces = plain_pieces(opener, opened, held)
+        files.append(Outgoing(_path(held, uris), held.payload.size, pieces))
+    return _sorted(files)
+
+
+def plain_size(opened: OpenedPackage) -> int:
+    """Return the bytes of all files of a plain export together, before its URIs are known."""
+    # a URI in place of another is as long
+    manifest = len(plain_manifest(opened, {}))
+    return manifest + sum(held.payload.size for held in every_payload(opened))
+
+
+def _sorted(files: list[Outgoing]) -> list[Outgoing]:
+    return sorted(files, key=lambda file: file.path.encode())
+
+
+def _path(held: Held, uris: Mapping[str, str] | None = None) -> str:
+    owner, name = held.owner, held.payload.name
+    if isinstance(owner, RecordAsset):
+        return "/".join(asset_path((uris or {}).get(owner.uri, owner.uri), name))
+    return "/".join(payload_path(owner.component, owner.variant, name))
+
+
+def _text(data: bytes) -> Outgoing:
+    def pieces(_: Scratch) -> Iterator[bytes]:
+        yield from (data[at : at + PIECE] for at in range(0, len(data), PIECE))
+
+    return Outgoing(MANIFEST, len(data), pieces)
+
+
+def _stored(opened: OpenedPackage, held: Held, size: int) -> Callable[[Scratch], Iterator[bytes]]:
+    def pieces(_: Scratch) -> Iterator[bytes]:
+        with during("export", **_place(opened, held)):
+            fd = open_file(opened, held)
+            try:
+                yield from _read(fd, size)
+            finally:
+                os.close(fd)
+
+    return pieces
+
+
+def _read(fd: int, size: int) -> Iterator[bytes]:
+    found = os.fstat(fd).st_size
+    if found != size:
+        raise TruncatedError(f"the file has {found} bytes, its record says {size}")
+    at = 0
+    while at < size:
+        try:
+            piece = os.pread(fd, min(PIECE, size - at), at)
+        except OSError as error:
+            raise StorageError(f"the file can't be read: {error.strerror}") from error
+        if not piece:
+            raise TruncatedError("the file was cut while it was read")
+        at += len(piece)
+        yield piece
+
+
+def plain_pieces(
+    opener: Opener, opened: OpenedPackage, held: Held
+) -> Callable[[Scratch], Iterator[bytes]]:
+    """Return what reads the plaintext of a payload, each piece after it was found authentic."""
+
+    def pieces(scratch: Scratch) -> Iterator[bytes]:
+        with (
+            during("export", **_place(opened, held)),
+            open_reader(opener, opened, held, scratch) as reader,
+        ):
+            for index in range(reader.layout.count):
+                span = reader.read_segment(index, scratch)
+                if span.plain_size:
+                    yield bytes(scratch.plain[: span.plain_size])
+
+    return pieces
+
+
+def _place(opened: OpenedPackage, held: Held) -> dict[str, str | int]:
+    place = opened.place
+    return {
+        "package": place.name,
+        "version": place.version,
+        "generation": place.number,
+        **held.place,
+    }
