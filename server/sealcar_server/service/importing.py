@@ -23,7 +23,7 @@ from sealcar_server.service.composing import Lineage, compose
 from sealcar_server.service.failing import during
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.values import Announced, Imported
-from sealcar_server.store.local import store_version
+from sealcar_server.store.places import store_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,9 @@ import secrets
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import SealcarError
+from sealcar.errors import SealcarError, WrongStateError
 from sealcar_server.store.failure import storing
+from sealcar_server.store.usage import FileUse, files_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,13 +27,26 @@ STAGING: Final = ".staging"
 
 
 class StagingArea:
-    """The staging directory of an open store."""
+    """The staging directory of an open store: whatever changes the store begins here.
 
-    def __init__(self, root: Directory) -> None:
+    Args:
+        root: of the store.
+        read_only: nothing begins.
+    """
+
+    def __init__(self, root: Directory, *, read_only: bool = False) -> None:
         self._root = root
+        self.read_only = read_only
 
     def claim(self) -> tuple[str, Directory]:
-        """Make a directory under a fresh name, locked until it is closed."""
+        """Make a directory under a fresh name, locked until it is closed.
+
+        Raises:
+            WrongStateError: the store is read-only.
+            ExhaustedError, StorageError: it can't be made.
+        """
+        if self.read_only:
+            raise read_only()
         name = secrets.token_hex(16)
         with self._store_lock(fcntl.LOCK_SH), self.enter() as area, ExitStack() as undo:
             area.make(name)
@@ -47,14 +61,17 @@ class StagingArea:
         """Open the staging directory itself."""
         return self._root.enter(STAGING)
 
-    def clean(self) -> int:
-        """Remove what dead processes left, unless another process is at it; return how many."""
+    def clean(self, *, only_look: bool = False) -> list[FileUse]:
+        """Remove what dead processes left, unless another process is at it; return its files."""
+        if self.read_only:
+            return []
         try:
             with self._store_lock(fcntl.LOCK_EX | fcntl.LOCK_NB), self.enter() as area:
-                return sum(_remove_if_dead(area, name) for name in area.names())
+                found = [_clean(area, name, only_look=only_look) for name in area.names()]
         except SealcarError:
-            # a store that can't be cleaned now, busy or read-only, can still be read
-            return 0
+            # a store that can't be cleaned now, busy or not writable, can still be read
+            return []
+        return [file for files in found for file in files]
 
     @contextmanager
     def _store_lock(self, mode: int) -> Iterator[None]:
@@ -68,11 +85,21 @@ class StagingArea:
             os.close(fd)
 
 
-def _remove_if_dead(area: Directory, name: str) -> bool:
+def read_only() -> WrongStateError:
+    """Return the error for whatever would change a store that may only be read.
+
+    It is the daemon's state that is in the way, whatever the policy grants.
+    """
+    return WrongStateError("the store is read-only: the daemon's setting store.read_only is true")
+
+
+def _clean(area: Directory, name: str, *, only_look: bool) -> list[FileUse]:
     try:
         with area.enter(name) as directory, storing("locking a staging directory"):
             fcntl.flock(directory.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            area.remove(name)
+            files = list(files_below(directory))
+            if not only_look:
+                area.remove(name)
     except SealcarError:
-        return False
-    return True
+        return []
+    return files

@@ -2,8 +2,10 @@
 
     store.json                      which store this is
     .lock  .staging/                who may clean, and unfinished work
+    assets/LABEL                    where an equal shared asset lies
     NAME/current                    the version that an empty version means
-    NAME/VERSION/g/N/               a generation: manifest.json and COMPONENT/VARIANT/PAYLOAD
+    NAME/VERSION/g/N/               a generation: manifest.json, COMPONENT/VARIANT/PAYLOAD,
+                                    shared_assets/sha256-HASH/PAYLOAD
     NAME/VERSION/tombstone          in place of its generations, once it is shredded
 
 Names and versions are checked; every access walks from the root's descriptor, following no link.
@@ -16,10 +18,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
-from sealcar import names
 from sealcar.errors import (
     AlreadyExistsError,
-    InvalidNameError,
     NotAuthenticError,
     NotFoundError,
     UnknownFormatError,
@@ -29,16 +29,17 @@ from sealcar_server.store.directory import Directory
 from sealcar_server.store.failure import storing
 from sealcar_server.store.generation import GENERATIONS, MANIFEST, Generation
 from sealcar_server.store.identity import MAX_IDENTITY, StoreIdentity
-from sealcar_server.store.removing import remove_generation
+from sealcar_server.store.places import EQUAL_ASSETS, IDENTITY, fits, store_package, store_version
+from sealcar_server.store.removing import taking_out
 from sealcar_server.store.staging import Staging
 from sealcar_server.store.staging_pointer import CURRENT, StagedPointer
+from sealcar_server.store.usage import FileUse, files_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
 
-IDENTITY: Final = "store.json"
 TOMBSTONE: Final = "tombstone"
 MAX_CURRENT: Final = 64 * 1024
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
@@ -47,10 +48,17 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 class LocalStore:
     """An open store; safe to share between threads."""
 
-    def __init__(self, root: Directory, identity: StoreIdentity) -> None:
+    def __init__(
+        self, root: Directory, identity: StoreIdentity, *, read_only: bool = False
+    ) -> None:
         self._root = root
         self.identity = identity
-        self._area = StagingArea(root)
+        self._area = StagingArea(root, read_only=read_only)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing in it may be changed: then whatever would raises WrongStateError."""
+        return self._area.read_only
 
     @classmethod
     def create(cls, path: Path, identity: StoreIdentity) -> LocalStore:
@@ -72,8 +80,8 @@ class LocalStore:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: Path) -> LocalStore:
-        """Open a store, and clean up what dead processes left in it.
+    def open(cls, path: Path, *, read_only: bool = False) -> LocalStore:
+        """Open a store, and clean up what dead processes left in it, unless it is read-only.
 
         Raises:
             NotFoundError: there is no such directory.
@@ -82,7 +90,8 @@ class LocalStore:
         """
         root = Directory.open(path)
         try:
-            store = cls(root, StoreIdentity.parse(root.read(IDENTITY, MAX_IDENTITY)))
+            identity = StoreIdentity.parse(root.read(IDENTITY, MAX_IDENTITY))
+            store = cls(root, identity, read_only=read_only)
         except NotFoundError:
             root.close()
             raise UnknownFormatError(
@@ -96,7 +105,7 @@ class LocalStore:
 
     def names(self) -> list[str]:
         """Return the names of packages, sorted."""
-        return [name for name in self._root.directories() if _fits(name, store_package)]
+        return [name for name in self._root.directories() if fits(name, store_package)]
 
     def versions(self, name: str) -> list[str]:
         """Return the versions that have a generation, sorted; none if there is no package.
@@ -105,7 +114,7 @@ class LocalStore:
         """
         try:
             with self._root.enter(store_package(name)) as package:
-                found = [name for name in package.directories() if _fits(name, store_version)]
+                found = [name for name in package.directories() if fits(name, store_version)]
         except NotFoundError:
             return []
         return [version for version in found if self._holds_any(name, version)]
@@ -152,8 +161,34 @@ class LocalStore:
             NotFoundError: there is none of that number.
             StorageError: it can't be removed.
         """
-        place = (store_package(name), store_version(version), number)
-        remove_generation(self._root, self._area, place)
+        with self.taking_out(name, version, number):
+            pass
+
+    def taking_out(self, name: str, version: str, number: int = 0) -> AbstractContextManager[None]:
+        """Take out a generation, or the whole version: gone inside, its files removed at the end.
+
+        Raises:
+            NotFoundError: there is none.
+            StorageError: it can't be removed.
+        """
+        path = (store_package(name), store_version(version))
+        below = (GENERATIONS, str(number)) if number else ()
+        return taking_out(self._root, self._area, *path, *below)
+
+    def usage(self, name: str, version: str, number: int) -> list[FileUse]:
+        """Return the files of a generation, complete or not.
+
+        Raises:
+            NotFoundError: there is none of that number.
+            StorageError: it can't be listed.
+        """
+        path = (store_package(name), store_version(version), GENERATIONS, str(number))
+        with self._root.enter(*path) as directory:
+            return list(files_below(directory))
+
+    def clean(self, *, only_look: bool = False) -> list[FileUse]:
+        """Remove what dead processes left, unless it can't be done now; return its files."""
+        return self._area.clean(only_look=only_look)
 
     def read_tombstone(self, name: str, version: str) -> bytes | None:
         """Return the tombstone of a version as it was written; None if there is none."""
@@ -172,6 +207,24 @@ class LocalStore:
         """
         with StagedPointer(self._root, self._area, data) as staged:
             staged.publish_as(TOMBSTONE, store_package(name), store_version(version))
+
+    def read_asset_entry(self, label: str) -> bytes | None:
+        """Return what the index of equal assets has under a label; None if it has nothing."""
+        try:
+            with self._root.enter(EQUAL_ASSETS) as index:
+                return index.read(label, MAX_CURRENT)
+        except NotFoundError:
+            return None
+
+    def write_asset_entry(self, label: str, data: bytes) -> None:
+        """Write into the index of equal assets, in place of what is there.
+
+        Raises:
+            ExhaustedError, StorageError: it can't be written.
+        """
+        self._root.ensure(EQUAL_ASSETS).close()
+        with StagedPointer(self._root, self._area, data) as staged:
+            staged.publish_as(label, EQUAL_ASSETS)
 
     def replace_identity(self, identity: StoreIdentity) -> None:
         """Write `store.json` anew: a reader sees the old or the new one, whole.
@@ -227,25 +280,3 @@ class LocalStore:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def store_package(name: str) -> str:
-    """Check the name of a package; InvalidNameError if the store can't have one of that name."""
-    if names.store_name(name) == IDENTITY:
-        raise InvalidNameError(f"package name {IDENTITY} is a name of the store")
-    return name
-
-
-def store_version(version: str) -> str:
-    """Check a version; InvalidNameError if the store can't have one of that name."""
-    if names.store_name(version, "version") == CURRENT:
-        raise InvalidNameError(f"version {CURRENT} is a name of the store")
-    return version
-
-
-def _fits(name: str, check: Callable[[str], str]) -> bool:
-    try:
-        check(name)
-    except InvalidNameError:
-        return False
-    return True

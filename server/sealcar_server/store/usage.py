@@ -1,0 +1,60 @@
+"""How much of a disk files take, and what would be free without them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sealcar_server.store.failure import storing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sealcar_server.store.directory import Directory
+
+_BLOCK: Final = 512  # what st_blocks counts, on every file system
+
+
+@dataclass(frozen=True)
+class FileUse:
+    """One name of a file: equal ones are one file under several names.
+
+    Attributes:
+        device, inode: which file it is.
+        links: how many names it has in all.
+        size: bytes of the disk.
+    """
+
+    device: int
+    inode: int
+    links: int
+    size: int
+
+
+def files_below(directory: Directory) -> Iterator[FileUse]:
+    """Yield every file in a directory and below, links not followed.
+
+    Raises:
+        StorageError, NotFoundError: it can't be listed, or goes away meanwhile.
+    """
+    for name in directory.names():
+        with storing("looking at a file of the store"):
+            found = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            with directory.enter(name) as below:
+                yield from files_below(below)
+        else:
+            size = found.st_blocks * _BLOCK
+            yield FileUse(found.st_dev, found.st_ino, found.st_nlink, size)
+
+
+def freed_by_removing(files: Iterable[FileUse]) -> int:
+    """Return the bytes that are free once these names are gone.
+
+    A file that has a name elsewhere stays. What file systems share below their files can't be told.
+    """
+    names = Counter(files)
+    return sum(one.size for one, count in names.items() if count >= one.links)
