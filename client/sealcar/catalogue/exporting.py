@@ -1,0 +1,165 @@
+"""Takes an export off the wire. Nothing that a daemon says is believed before it is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sealcar.catalogue import values
+from sealcar.catalogue.verifying import await_end
+from sealcar.errors import (
+    IncompatibleError,
+    InvalidNameError,
+    NotAuthenticError,
+    TruncatedError,
+)
+from sealcar.exports.paths import MANIFEST, check_path
+from sealcar.exports.places import Folder
+from sealcar.exports.tar import Tar
+from sealcar.names import shown
+from sealcar.v1.package_store_pb2_grpc import PackageStoreStub
+
+if TYPE_CHECKING:
+    from sealcar import rpc
+    from sealcar.exports.places import Destination, Target
+    from sealcar.v1 import package_store_pb2 as pb
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export became."""
+
+    name: str
+    version: str
+    generation: int
+    files: int
+    size: int
+
+
+def export(
+    channel: rpc.Channel,
+    request: pb.ExportRequest,
+    destination: Destination,
+    progress: values.Watcher | None,
+) -> Exported:
+    """Have a package sent; it is at its destination whole, or not at all.
+
+    Raises:
+        AlreadyExistsError: there is something at the destination.
+        NotAuthenticError, TruncatedError: the daemon sent what is no export.
+        SealcarError: what the daemon found.
+    """
+    kind = Tar if destination.tar else Folder
+    with channel.translating("export"), kind(destination.path, private=request.plain) as target:
+        exported = _received(channel, request, Intake(target, progress))
+        target.finish()
+        return exported
+
+
+def _received(channel: rpc.Channel, request: pb.ExportRequest, intake: Intake) -> Exported:
+    call = PackageStoreStub(channel.get()).Export(request)
+    try:
+        with channel.patience(call) as patience:
+            for answer in call:
+                patience.beat()
+                exported = intake.take(answer)
+                if exported is not None:
+                    await_end(call)
+                    return exported
+    finally:
+        call.cancel()
+    raise TruncatedError("the export ended before it was whole").at(phase="export")
+
+
+class Intake:
+    """The messages of one export, in order.
+
+    Args:
+        target: where the files go.
+        progress: is told how far it is.
+    """
+
+    def __init__(self, target: Target, progress: values.Watcher | None) -> None:
+        self._target, self._progress = target, progress
+        self._begin: pb.ExportBegin | None = None
+        self._path = ""
+        self._left = 0  # bytes of the file that was begun last
+        self._files = self._size = self._done = 0
+        self._has_manifest = False
+
+    def take(self, answer: pb.ExportResponse) -> Exported | None:
+        """Take one message; the last one gives what the export was.
+
+        Raises:
+            NotAuthenticError: a path that is none of a package, or more than was announced.
+            TruncatedError: less than was announced.
+            IncompatibleError: a message that doesn't belong there.
+            AlreadyExistsError, ExhaustedError, StorageError: it can't be written.
+        """
+        step = answer.WhichOneof("step")
+        if (step == "begin") is not (self._begin is None):
+            raise IncompatibleError("the daemon sent an export's messages in a wrong order")
+        if step == "begin":
+            self._begin = answer.begin
+        elif step == "file":
+            self._file(answer.file)
+        elif step == "data":
+            self._data(answer.data)
+        elif step == "finish":
+            return self._finish(answer.finish)
+        elif step == "progress":
+            self._tell(answer.progress.done)
+        else:
+            raise IncompatibleError("the daemon sent a message that this release doesn't know")
+        return None
+
+    def _file(self, file: pb.ExportFile) -> None:
+        self._complete()
+        try:
+            check_path(file.path)
+        except InvalidNameError as error:
+            raise NotAuthenticError(f"the daemon sent a bad path: {error.message}") from error
+        # so no path comes twice
+        if file.path.encode() <= self._path.encode():
+            raise NotAuthenticError(f"the daemon sent {shown(file.path)} out of order")
+        self._path, self._left = file.path, file.size
+        self._files += 1
+        self._size += file.size
+        if self._files > self._announced.files or self._size > self._announced.size:
+            raise NotAuthenticError("the daemon sent more than it announced")
+        self._has_manifest |= file.path == MANIFEST
+        self._target.file(file.path, file.size)
+
+    def _data(self, data: bytes) -> None:
+        if len(data) > self._left:
+            raise NotAuthenticError("the daemon sent more than it announced")
+        self._left -= len(data)
+        self._done += len(data)
+        self._target.write(data)
+        self._tell(self._done)
+
+    def _finish(self, finish: pb.ExportFinish) -> Exported:
+        self._complete()
+        announced = self._announced
+        if (self._files, self._size) != (announced.files, announced.size):
+            raise TruncatedError(f"{self._files} of {announced.files} announced files came")
+        if finish.files != self._files or not self._has_manifest:
+            raise TruncatedError("the daemon sent an export that isn't whole")
+        package = announced.package
+        return Exported(
+            package.name, package.version, announced.generation, self._files, self._size
+        )
+
+    def _complete(self) -> None:
+        if self._left:
+            raise TruncatedError(f"{shown(self._path)} ended {self._left} bytes too early")
+
+    @property
+    def _announced(self) -> pb.ExportBegin:
+        if self._begin is None:
+            raise IncompatibleError("the daemon sent an export's messages in a wrong order")
+        return self._begin
+
+    def _tell(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress(values.Progress(done, self._announced.size, self._path))
