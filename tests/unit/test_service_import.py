@@ -227,7 +227,7 @@ def variant_with(**fields: object) -> dict[str, object]:
         ({"schema_version": "1.0", "components": {}, "package_name": 5}, "/package_name"),
         (
             {"schema_version": "1.0", "components": {}, "shared_assets": {"sha256:0": "x"}},
-            "/shared_assets' shared assets aren't supported",
+            "/shared_assets/sha256:0' is no sha256:",
         ),
         ({"schema_version": "1.0", "components": {"det": "det"}}, "inline, not as a path"),
         ({"schema_version": "1.0", "components": {"det": {}}}, "/components/det/variants"),

@@ -87,6 +87,7 @@ def _announce(session: ImportSession, payload: pb.ImportPayload) -> None:
         payload.name,
         messages.kind_name(payload.kind),
         payload.size,
+        asset=payload.asset,
     )
 
 

@@ -132,6 +132,16 @@ class PackageKeys:
         key.close()
         raise NotAuthenticError("the asset's key wasn't wrapped for this package")
 
+    def asset_label(self, alias: str, uri: str) -> str:
+        """Return under which name the index has an asset; of a store's keys, for others noise.
+
+        Args:
+            alias: of the key-encryption key of the packages that may share it.
+            uri: of the plaintext.
+        """
+        key = derive(self._root, "asset-index", self._id)
+        return hmac.digest(key, enc("asset", alias, uri), "sha256").hex()
+
     def close(self) -> None:
         """Wipe the root key. No other method works afterwards."""
         self._root.close()

@@ -1,8 +1,9 @@
-"""One payload of an import while its bytes arrive: sealed at once, hashed for its keyed digest."""
+"""One payload of an import while its bytes arrive: sealed at once, and hashed."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sealcar.errors import InvalidPackageError
@@ -12,9 +13,33 @@ from sealcar_server.sealing.writer import SealedWriter
 from sealcar_server.service.writing import OrderedSealer
 
 if TYPE_CHECKING:
-    from sealcar_server.sealing.derivation import PackageKeys
+    from sealcar_server.sealing.derivation import PayloadKey
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.service.values import Announced
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A payload that is sealed.
+
+    Attributes:
+        name, kind: as announced.
+        size: of the plaintext.
+        commitment: of the stream.
+        sha256: of the plaintext; a secret of who has the key.
+    """
+
+    name: str
+    kind: str
+    size: int
+    commitment: bytes
+    sha256: bytes
+
+    def recorded(self, digest: bytes) -> RecordPayload:
+        """Return what the record says of it, with its keyed digest."""
+        return RecordPayload(
+            self.name, self.kind, self.size, commitment=self.commitment, digest=digest
+        )
 
 
 class Arriving:
@@ -23,7 +48,7 @@ class Arriving:
     Args:
         announced: what the caller said of it.
         fd: of the new file; closed if this fails.
-        keys: of the package.
+        key: of the payload.
         scratch: of the import.
 
     Raises:
@@ -31,14 +56,10 @@ class Arriving:
         ExhaustedError, StorageError: it can't be written.
     """
 
-    def __init__(
-        self, announced: Announced, fd: int, *, keys: PackageKeys, scratch: Scratch
-    ) -> None:
+    def __init__(self, announced: Announced, fd: int, key: PayloadKey, scratch: Scratch) -> None:
         self.announced = announced
-        self._keys = keys
         self._sha256 = hashlib.sha256()
-        scope = (announced.component, announced.variant)
-        self._writer = SealedWriter(fd, keys.variant(*scope, announced.name))
+        self._writer = SealedWriter(fd, key)
         self._sealer = OrderedSealer(self._writer, scratch)
 
     def feed(self, data: bytes) -> None:
@@ -53,8 +74,8 @@ class Arriving:
         self._sha256.update(data)
         self._sealer.feed(data)
 
-    def finish(self) -> RecordPayload:
-        """Make it durable, and return what the record says of it.
+    def finish(self) -> Arrived:
+        """Make it durable, and return what came.
 
         Raises:
             InvalidPackageError: fewer bytes than announced came.
@@ -68,11 +89,7 @@ class Arriving:
         self._sealer.finish()
         size, commitment = self._writer.finish()
         self._writer.close()
-        scope = (announced.component, announced.variant)
-        digest = self._keys.digest(*scope, announced.name, self._sha256.digest())
-        return RecordPayload(
-            announced.name, announced.kind, size, commitment=commitment, digest=digest
-        )
+        return Arrived(announced.name, announced.kind, size, commitment, self._sha256.digest())
 
     def close(self) -> None:
         """Close the file; twice is fine."""

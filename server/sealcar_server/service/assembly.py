@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
+from sealcar_server.service.asset_index import AssetIndex
+from sealcar_server.service.checking import ModelChecker, Unchecked
+from sealcar_server.service.commit_check import CommitCheck
 from sealcar_server.service.entrance import Entrance
 from sealcar_server.service.exporting import Exporter
 from sealcar_server.service.gate import Gate
+from sealcar_server.service.importing import Importer
 from sealcar_server.service.keys import Keys, Works
 from sealcar_server.service.listing import Listing
 from sealcar_server.service.looking import Looking
@@ -22,6 +26,7 @@ from sealcar_server.service.registry import Registry
 from sealcar_server.service.remembering import Remembered
 from sealcar_server.service.rewrapping import Rewrapper
 from sealcar_server.service.rollback import Seen
+from sealcar_server.service.sharing import Sharing
 from sealcar_server.service.shredding import Shredder
 from sealcar_server.service.store_key import StoreKey
 from sealcar_server.service.turns import Turns
@@ -75,6 +80,7 @@ class Service:
         limits: Limits | None = None,
         meter: Meter = UNMETERED,
         trail: Trail = UNAUDITED,
+        checker: ModelChecker | None = None,
     ) -> Self:
         """Put the service together; store and keyring stay their owner's.
 
@@ -98,25 +104,19 @@ class Service:
             of_one=limits.transactions_of_one,
         )
         turns = Turns()
-        publisher = Publisher(opener, turns, meter=meter)
+        check = CommitCheck(checker or Unchecked(), opener)
+        publisher = Publisher(opener, turns, check=check, meter=meter)
         rewrapper = Rewrapper(
             store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
         )
         shredder = Shredder(store, pointers.tombstones, turns=turns, remembered=remembered)
         entrance = Entrance(gate, opener, trail)
+        sharing = Sharing(AssetIndex(store, store_key), opener)
+        importer = Importer(store, keyring, opener, pointers, sharing, meter)
         return cls(
             Listing(gate, store, pointers, trail),
-            Looking(gate, entrance, pointers),
-            Packages(
-                gate,
-                store,
-                keyring,
-                entrance=entrance,
-                opener=opener,
-                pointers=pointers,
-                meter=meter,
-                trail=trail,
-            ),
+            Looking(gate, store, entrance, pointers),
+            Packages(gate, importer, entrance=entrance, opener=opener, meter=meter, trail=trail),
             Exporter(gate, entrance, opener),
             Payloads(gate, opener, store, publisher=publisher, registry=registry, trail=trail),
             Keys(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.sealing.strictjson import JsonValue
-    from sealcar_server.sealing.values import RecordPayload
+    from sealcar_server.sealing.values import RecordAsset, RecordPayload
 
 # tells whoever looks at the variant alone that its payloads are sealed
 NAMESPACE: Final = "sealcar"
@@ -66,7 +66,11 @@ class Composed:
 
 
 def compose(
-    manifest: dict[str, JsonValue], payloads: Payloads, lineage: Lineage, keys: PackageKeys
+    manifest: dict[str, JsonValue],
+    payloads: Payloads,
+    lineage: Lineage,
+    keys: PackageKeys,
+    assets: tuple[RecordAsset, ...],
 ) -> Composed:
     """Seal a manifest: every variant of it must be in `payloads`.
 
@@ -85,7 +89,11 @@ def compose(
         for item in parts.variants
     )
     sealed = SealRecord(
-        **vars(lineage), package=parts.package, components=parts.components, variants=variants
+        **vars(lineage),
+        package=parts.package,
+        components=parts.components,
+        variants=variants,
+        assets=assets,
     )
     return enclose(manifest, sealed, keys)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from sealcar.errors import (
@@ -18,10 +19,12 @@ from sealcar_server.sealing.derivation import ID, KEY, PackageKeys
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.sealing.secret import SecretBuffer
 from sealcar_server.service import manifest, naming
-from sealcar_server.service.arriving import Arriving, check_size
+from sealcar_server.service.arriving import check_size
 from sealcar_server.service.composing import Lineage, compose
 from sealcar_server.service.failing import during
+from sealcar_server.service.incoming import Incoming
 from sealcar_server.service.metering import UNMETERED, Meter, timed
+from sealcar_server.service.references import named
 from sealcar_server.service.values import Announced, Imported
 from sealcar_server.store.places import store_version
 
@@ -29,15 +32,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from sealcar_server.sealing.values import RecordPayload
+    from sealcar_server.sealing.values import RecordAsset
+    from sealcar_server.service.arriving import Arriving
     from sealcar_server.service.composing import Composed
     from sealcar_server.service.custody import Custody
+    from sealcar_server.service.incoming import IncomingAsset, IncomingVariant
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.pointer import Pointers
+    from sealcar_server.service.sharing import Sharing
     from sealcar_server.service.values import ImportPlan
+    from sealcar_server.store.generation import Generation
     from sealcar_server.store.local import LocalStore
 
 _FIRST_VERSION: Final = "1"
+
+
+@dataclass(frozen=True)
+class Importer:
+    """Begins imports; safe to share between threads.
+
+    Attributes:
+        store, keyring, opener, pointers: of the daemon.
+        sharing: gives shared assets their place.
+        meter: is told the seconds of "seal".
+    """
+
+    store: LocalStore
+    keyring: Custody
+    opener: Opener
+    pointers: Pointers
+    sharing: Sharing
+    meter: Meter = UNMETERED
+
+    def begin(self, plan: ImportPlan) -> ImportSession:
+        """Begin to take a package in, its name checked; raises as `ImportSession`."""
+        return ImportSession(plan, self)
 
 
 class ImportSession:
@@ -45,8 +74,7 @@ class ImportSession:
 
     Args:
         plan: what the caller asked for, its name checked.
-        store, keyring, opener, pointers: of the daemon.
-        meter: is told the seconds of "seal".
+        importer: what it works with.
 
     Raises:
         InvalidPackageError: the manifest breaks a rule.
@@ -55,54 +83,43 @@ class ImportSession:
         ExhaustedError, StorageError: nothing can be staged.
     """
 
-    def __init__(
-        self,
-        plan: ImportPlan,
-        *,
-        store: LocalStore,
-        keyring: Custody,
-        opener: Opener,
-        pointers: Pointers,
-        meter: Meter = UNMETERED,
-    ) -> None:
-        self._opener, self._pointers, self._meter = opener, pointers, meter
+    def __init__(self, plan: ImportPlan, importer: Importer) -> None:
+        self._with, self._meter = importer, importer.meter
         self._manifest = manifest.prepare(plan.manifest_json)
         self.name = plan.name
         self.version = plan.version or _default_version(self._manifest)
-        number = opener.first_number(self.name, self.version)
-        pointers.refuse_forged(self.name)
-        scopes = manifest.scopes(self._manifest)
-        self._names = {scope: naming.NameSet() for scope in scopes}
-        self._payloads: dict[tuple[str, str], list[RecordPayload]] = {s: [] for s in scopes}
-        self._arriving: Arriving | None = None
+        number = importer.opener.first_number(self.name, self.version)
+        importer.pointers.refuse_forged(self.name)
+        self._arriving: tuple[IncomingVariant | IncomingAsset, Arriving] | None = None
         self._scratch = Scratch()
-        alias = plan.kek_alias or store.identity.kek_alias
-        self._lineage, self._keys = _new_package((self.name, self.version, number), keyring, alias)
+        alias = plan.kek_alias or importer.store.identity.kek_alias
+        place = (self.name, self.version, number)
+        self._lineage, self._keys = _new_package(place, importer.keyring, alias)
+        self._incoming = Incoming(manifest.scopes(self._manifest), self._keys)
         try:
-            self._staging = store.stage(self.name, self.version)
+            self._staging = importer.store.stage(self.name, self.version)
         except BaseException:
             self._keys.close()
             raise
         self._ended = False
 
-    def payload(self, component: str, variant: str, name: str, kind: str, size: int) -> None:
-        """Announce the next payload; its bytes follow.
+    def payload(
+        self, component: str, variant: str, name: str, kind: str, size: int, *, asset: str = ""
+    ) -> None:
+        """Announce the next payload, of a variant or of a shared asset; its bytes follow.
 
         Raises:
-            InvalidPackageError: unknown scope, or the payload before is incomplete.
+            InvalidPackageError: unknown place, or the payload before is incomplete.
             InvalidNameError, AlreadyExistsError: the name breaks a rule, or is taken.
             ExhaustedError, StorageError: it can't be written. Any error ends the import.
         """
         with self._step(component=component, variant=variant, payload=name):
             self._complete()
-            if (component, variant) not in self._names:
-                raise InvalidPackageError("the manifest has no such component and variant")
             naming.payload(name, kind)
             check_size(size)
-            self._names[component, variant].claim(name)
-            fd = self._staging.create_payload(component, variant, name)
-            announced = Announced(component, variant, name, kind, size)
-            self._arriving = Arriving(announced, fd, keys=self._keys, scratch=self._scratch)
+            announced = Announced(component, variant, name, kind, size, asset)
+            holder = self._incoming.holder(announced)
+            self._arriving = (holder, holder.begin(announced, self._staging, self._scratch))
 
     def data(self, data: bytes) -> None:
         """Take the next bytes of the payload announced last.
@@ -115,24 +132,32 @@ class ImportSession:
         with self._step(**self._place()), timed(self._meter, "seal"):
             if self._arriving is None:
                 raise WrongStateError("bytes came before a payload was announced")
-            self._arriving.feed(data)
+            self._arriving[1].feed(data)
 
     def finish(self, count: int) -> Imported:
         """Publish the package and make its version the current one.
 
         Raises:
-            InvalidPackageError: another number of payloads came, or a variant got none.
+            InvalidPackageError: another number of payloads came, a variant got none, or a shared
+                asset isn't the one that its URI names.
             AlreadyExistsError: another import of this version was faster.
             ExhaustedError, StorageError: it can't be written. Any error ends the import.
         """
         with self._step():
             self._complete()
             self._check_complete(count)
-            sealed = {scope: tuple(items) for scope, items in self._payloads.items()}
-            composed = compose(self._manifest, sealed, self._lineage, self._keys)
+            assets = self._settle()
+            uris = {plain: asset.uri for plain, asset in assets.items()}
+            settled = manifest.settled(self._manifest, uris)
+            self._check_variants(settled)
+            sealed = {
+                scope: variant.recorded() for scope, variant in self._incoming.variants.items()
+            }
+            composed = compose(settled, sealed, self._lineage, self._keys, tuple(assets.values()))
             number = self._lineage.generation
-            with self._pointers.moving(self.name, self.version, number):
-                self._publish(composed, number)
+            with self._with.pointers.moving(self.name, self.version, number):
+                place = self._publish(composed, number)
+            self._note(assets, place)
         self.abort()
         return Imported(self.name, self.version, number, self._lineage.package_id)
 
@@ -141,11 +166,13 @@ class ImportSession:
         if self._ended:
             return
         self._ended = True
-        self._keys.close()
-        self._scratch.wipe()
-        if self._arriving is not None:
-            self._arriving.close()
-        self._staging.discard()
+        with ExitStack() as ending:
+            ending.callback(self._staging.discard)
+            if self._arriving is not None:
+                ending.callback(self._arriving[1].close)
+            ending.callback(self._scratch.wipe)
+            ending.callback(self._incoming.close)
+            ending.callback(self._keys.close)
 
     def __enter__(self) -> Self:
         return self
@@ -162,36 +189,54 @@ class ImportSession:
         """Seal the end of the payload that was arriving."""
         if self._arriving is None:
             return
+        holder, arriving = self._arriving
         with during("seal", **self._place()):
-            sealed = self._arriving.finish()
-        announced = self._arriving.announced
-        self._payloads[announced.component, announced.variant].append(sealed)
+            holder.accept(arriving.finish())
         self._arriving = None
 
     def _check_complete(self, count: int) -> None:
-        came = sum(map(len, self._payloads.values()))
+        came = self._incoming.count
         if count != came:
             raise InvalidPackageError(f"{came} payloads came, {count} were sent")
-        for (component, variant), payloads in self._payloads.items():
-            if not payloads:
+
+    def _check_variants(self, settled: manifest.Object) -> None:
+        for (component, variant), incoming in self._incoming.variants.items():
+            if not incoming.count and not named(manifest.info(settled, component, variant)):
                 error = InvalidPackageError("the variant has no payload")
                 raise error.at(component=component, variant=variant)
+            self._staging.create_variant(component, variant)
 
-    def _publish(self, composed: Composed, number: int) -> None:
+    def _settle(self) -> dict[str, RecordAsset]:
+        """Give every asset its place; return them by the URIs of their plaintext."""
+        alias = self._lineage.kek_alias
+        for asset in self._incoming.assets.values():
+            asset.check()
+        return {
+            uri: self._with.sharing.settle(asset, self._keys, self._staging, alias)
+            for uri, asset in self._incoming.assets.items()
+        }
+
+    def _note(self, assets: dict[str, RecordAsset], place: Generation) -> None:
+        alias = self._lineage.kek_alias
+        for uri, sealed in assets.items():
+            self._with.sharing.note(self._incoming.assets[uri], sealed, place, alias)
+
+    def _publish(self, composed: Composed, number: int) -> Generation:
         faster = AlreadyExistsError("another import of this version was faster")
-        if self._opener.last_removed(self.name, self.version) >= number:
+        if self._with.opener.last_removed(self.name, self.version) >= number:
             # it was removed again, and its number isn't used twice
             raise faster
         try:
             place = self._staging.publish(composed.manifest, number)
         except ConflictError as error:
             raise faster from error
-        self._opener.saw(place, composed.digest)
+        self._with.opener.saw(place, composed.digest)
+        return place
 
     def _place(self) -> dict[str, str]:
         if self._arriving is None:
             return {}
-        announced = self._arriving.announced
+        announced = self._arriving[1].announced
         scope = {"component": announced.component, "variant": announced.variant}
         return {**scope, "payload": announced.name}
 

@@ -1,4 +1,4 @@
-"""Checks the manifest of an import: ORT's model package format, written inline, without assets.
+"""Checks the manifest of an import: ORT's model package format, written inline.
 
 What this release doesn't know is refused, because the seal record could not vouch for it.
 """
@@ -12,11 +12,11 @@ from sealcar.errors import InvalidPackageError, SealcarError
 from sealcar.names import shown
 from sealcar_server.sealing.canonical import pointer
 from sealcar_server.sealing.strictjson import strict_json
-from sealcar_server.service import naming
+from sealcar_server.service import naming, references
 from sealcar_server.service.composing import NAMESPACE, sealed_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sealcar_server.sealing.strictjson import JsonValue
 
@@ -62,6 +62,47 @@ def scopes(manifest: Object) -> list[tuple[str, str]]:
     ]
 
 
+def info(manifest: Object, component: str, variant: str) -> Object:
+    """Return the executor_info of a variant of a prepared manifest."""
+    variants = _object(_object(_object(manifest["components"])[component])["variants"])
+    return _object(_object(variants[variant])["executor_info"])
+
+
+def settled(manifest: Object, uris: Mapping[str, str]) -> Object:
+    """Return a prepared manifest in which shared assets are called by what lies in the store.
+
+    Their table isn't carried on: they are found by their directories.
+
+    Args:
+        manifest: prepared.
+        uris: of every asset that came: of its plaintext, and of its ciphertext.
+
+    Raises:
+        InvalidPackageError: it refers to an asset that didn't come.
+    """
+    for uri in _object(manifest.get("shared_assets", {})):
+        if uri not in uris:
+            raise _wrong("no file of it came", "shared_assets", uri)
+    components: Object = {}
+    for component, value in _object(manifest["components"]).items():
+        body = _object(value)
+        variants: Object = {
+            name: _settled_variant(_object(item), uris, "components", component, "variants", name)
+            for name, item in _object(body["variants"]).items()
+        }
+        components[component] = {**body, "variants": variants}
+    kept = {key: value for key, value in manifest.items() if key != "shared_assets"}
+    return {**kept, "components": components}
+
+
+def _settled_variant(body: Object, uris: Mapping[str, str], *path: str) -> Object:
+    info = _object(body["executor_info"])
+    for uri in references.named(info):
+        if uri not in uris:
+            raise _wrong(f"names {uri}, of which no file came", *path, "executor_info", "ort")
+    return {**body, "executor_info": references.renamed(info, uris)}
+
+
 def _check_package(root: Object) -> None:
     schema = root.get("schema_version")
     if isinstance(schema, bool) or not isinstance(schema, str | int):
@@ -71,8 +112,11 @@ def _check_package(root: Object) -> None:
     _texts(root, _TEXTS)
     if root.get("layout", "portable") != "portable":
         raise _wrong("must be portable", "layout")
-    if _object(root.get("shared_assets", {}), "shared_assets"):
-        raise _wrong("shared assets aren't supported by this release", "shared_assets")
+    for uri, path in _object(root.get("shared_assets", {}), "shared_assets").items():
+        if not references.is_uri(uri):
+            raise _wrong("is no sha256: and 64 hexadecimal digits", "shared_assets", uri)
+        if not isinstance(path, str):
+            raise _wrong("must be a string", "shared_assets", uri)
     metadata = _object(root.get("additional_metadata", {}), "additional_metadata")
     if NAMESPACE in metadata:
         raise _wrong("the package is sealed already", "additional_metadata", NAMESPACE)

@@ -8,6 +8,7 @@ from typing import Final
 from sealcar import names
 from sealcar.errors import AlreadyExistsError, InvalidNameError, InvalidRequestError
 from sealcar_server.sealing.record import KINDS
+from sealcar_server.service.references import is_uri
 
 MAX_PAYLOADS: Final = 10_000
 
@@ -31,6 +32,8 @@ def payload(name: str, kind: str) -> str:
     """
     if kind not in KINDS:
         raise InvalidRequestError(f"a payload's kind must be one of {', '.join(sorted(KINDS))}")
+    if is_uri(name.split("/")[0]):
+        raise InvalidNameError(f"payload name {names.shown(name)} is one of a shared asset")
     return names.blob(name) if kind == "blob" else names.payload(name)
 
 

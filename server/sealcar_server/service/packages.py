@@ -10,7 +10,6 @@ from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.service.failing import during
-from sealcar_server.service.importing import ImportSession
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.verifying import verify
 
@@ -19,12 +18,10 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
-    from sealcar_server.service.custody import Custody
     from sealcar_server.service.entrance import Entrance
+    from sealcar_server.service.importing import Importer, ImportSession
     from sealcar_server.service.opening import Opener
-    from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.values import Imported, ImportPlan, Verified
-    from sealcar_server.store.local import LocalStore
 
 
 class Packages:
@@ -32,30 +29,26 @@ class Packages:
 
     Args:
         policy: decides who may.
-        store: where packages lie.
-        keyring: wraps the keys of new ones.
+        importer: takes packages in.
         entrance: opens packages for callers.
         opener: opens generations.
-        pointers: which versions are current.
-        meter: is told the seconds of "seal" and "verify".
+        meter: is told the seconds of "verify".
         trail: accounts for every decision.
     """
 
-    def __init__(  # noqa: PLR0913  (what it works with)
+    def __init__(
         self,
         policy: Rules,
-        store: LocalStore,
-        keyring: Custody,
+        importer: Importer,
         *,
         entrance: Entrance,
         opener: Opener,
-        pointers: Pointers,
         meter: Meter = UNMETERED,
         trail: Trail = UNAUDITED,
     ) -> None:
-        self._policy, self._store, self._keyring = policy, store, keyring
+        self._policy, self._importer = policy, importer
         self._entrance, self._trail = entrance, trail
-        self._opener, self._pointers, self._meter = opener, pointers, meter
+        self._opener, self._meter = opener, meter
 
     def import_(self, principal: Principal, plan: ImportPlan) -> ImportSession:
         """Begin to take a package in.
@@ -72,14 +65,7 @@ class Packages:
             with self._trail.decision(principal, Right.IMPORT, **place) as entry:
                 names.store_name(plan.name)
                 entry.rule = self._policy.require(principal, Right.IMPORT, plan.name)
-                session = ImportSession(
-                    plan,
-                    store=self._store,
-                    keyring=self._keyring,
-                    opener=self._opener,
-                    pointers=self._pointers,
-                    meter=self._meter,
-                )
+                session = self._importer.begin(plan)
                 unaccounted.callback(session.abort)
             unaccounted.pop_all()
             return session

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sealcar import names
-from sealcar.errors import ConflictError, InvalidRequestError, NotFoundError, TruncatedError
+from sealcar.errors import ConflictError, InvalidRequestError, TruncatedError
 from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service.composing import (
     NAMESPACE,
@@ -17,11 +17,13 @@ from sealcar_server.service.composing import (
     with_variant,
 )
 from sealcar_server.service.failing import during, place_of
+from sealcar_server.service.linking import link_generation
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 
 if TYPE_CHECKING:
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import RecordPayload
+    from sealcar_server.service.commit_check import CommitCheck
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.transactions import Transaction
@@ -39,17 +41,21 @@ class Publisher:
     Args:
         opener: opens the generation before.
         turns: of all who publish: one at a time for each package and version.
+        check: looks at the models first.
         meter: is told the seconds of "publish".
     """
 
-    def __init__(self, opener: Opener, turns: Turns, *, meter: Meter = UNMETERED) -> None:
-        self._opener, self._turns, self._meter = opener, turns, meter
+    def __init__(
+        self, opener: Opener, turns: Turns, *, check: CommitCheck, meter: Meter = UNMETERED
+    ) -> None:
+        self._opener, self._turns, self._check, self._meter = opener, turns, check, meter
 
     def commit(self, transaction: Transaction, values: CommitValues) -> ScopeKey:
         """Publish a transaction; repeating it gives the first answer.
 
         Raises:
             InvalidRequestError: a value is malformed or over its limit.
+            InvalidPackageError: a model refers to what isn't stored with it, or is none.
             ConflictError: this very variant was changed since the transaction began.
             WrongStateError, ExhaustedError, StorageError: nothing was published.
         """
@@ -63,6 +69,7 @@ class Publisher:
     def _publish(
         self, transaction: Transaction, body: dict[str, JsonValue], written: list[RecordPayload]
     ) -> ScopeKey:
+        self._check.check(transaction, body, written)
         scope = transaction.scope
         for _ in range(_ATTEMPTS):
             # one after the other: writers of one daemon needn't conflict with each other
@@ -98,34 +105,16 @@ class Publisher:
         payloads: Payloads = {
             (item.component, item.variant): item.payloads for item in newest.record.variants
         }
-        self._link_others(newest, transaction, {**payloads, own: ()})
+        transaction.staging.unlink_payloads()
+        link_generation(newest, transaction.staging, "publish", without=own)
         payloads[own] = tuple(written)
         manifest = with_variant(newest.manifest, own, body, set(payloads))
         with self._opener.keys(newest) as keys:
-            composed = compose(
-                manifest, payloads, Lineage.after(newest.record, newest.digest), keys
-            )
+            lineage = Lineage.after(newest.record, newest.digest)
+            composed = compose(manifest, payloads, lineage, keys, newest.record.assets)
         place = transaction.staging.publish(composed.manifest, newest.place.number + 1)
         self._opener.saw(place, composed.digest)
         return place.number
-
-    def _link_others(
-        self, newest: OpenedPackage, transaction: Transaction, payloads: Payloads
-    ) -> None:
-        transaction.staging.unlink_payloads()
-        for (component, variant), items in payloads.items():
-            for item in items:
-                with during("publish", payload=item.name, component=component, variant=variant):
-                    _link(newest, transaction, component, variant, item.name)
-
-
-def _link(
-    newest: OpenedPackage, transaction: Transaction, component: str, variant: str, name: str
-) -> None:
-    try:
-        transaction.staging.link_payload(newest.place, component, variant, name)
-    except NotFoundError as error:
-        raise TruncatedError("the store lacks a payload that the seal record has") from error
 
 
 def _body(values: CommitValues, scope: tuple[str, str]) -> dict[str, JsonValue]:

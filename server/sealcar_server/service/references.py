@@ -42,7 +42,7 @@ def renamed(
 ) -> dict[str, JsonValue]:
     """Return it with other URIs in ORT's places; what isn't in `uris` stays."""
     changed = dict(executor_info)
-    for path, text in _references(executor_info):
+    for path, text in _references(dict(executor_info)):
         uri = _uri(text)
         if uri in uris:
             changed = _with(changed, (_ORT, *path), uris[uri] + text[len(uri) :])

@@ -23,19 +23,18 @@ from sealcar.errors import (
     RequestError,
     SealcarError,
     StorageError,
-    TruncatedError,
 )
 from sealcar_server.keys.provider import WrappedKey, package_context
 from sealcar_server.sealing import record
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.service.composing import enclose
 from sealcar_server.service.failing import during
+from sealcar_server.service.linking import link_generation
 from sealcar_server.service.superseded import remove_superseded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sealcar_server.sealing.values import SealRecord
     from sealcar_server.service.composing import Composed
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.opened import OpenedPackage
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from sealcar_server.service.store_key import StoreKey
     from sealcar_server.service.turns import Turns
     from sealcar_server.store.local import LocalStore
-    from sealcar_server.store.staging import Staging
 
 Progress = Callable[[int, int, str], None]
 LISTED: Final = 1000
@@ -208,7 +206,7 @@ class Rewrapper:
     def _publish(self, newest: OpenedPackage, step: Callable[[], None]) -> None:
         place = newest.place
         with self._store.stage(place.name, place.version) as staging:
-            _link_all(newest, staging, step)
+            link_generation(newest, staging, "rewrap", step=step)
             composed = self._composed(newest)
             published = staging.publish(composed.manifest, place.number + 1)
         self._opener.saw(published, composed.digest)
@@ -230,21 +228,3 @@ class Rewrapper:
                 wrapped=new.blob,
             )
             return enclose(newest.manifest, moved, keys)
-
-
-def _link_all(newest: OpenedPackage, staging: Staging, step: Callable[[], None]) -> None:
-    for component, variant, name in _files(newest.record):
-        step()
-        with during("rewrap", component=component, variant=variant, payload=name):
-            try:
-                staging.link_payload(newest.place, component, variant, name)
-            except NotFoundError as error:
-                raise TruncatedError(
-                    "the store lacks a payload that the seal record has"
-                ) from error
-
-
-def _files(sealed: SealRecord) -> Iterator[tuple[str, str, str]]:
-    for item in sealed.variants:
-        for payload in item.payloads:
-            yield item.component, item.variant, payload.name

@@ -84,3 +84,8 @@ def asset_folder(uri: str) -> str:
 def asset_path(uri: str, name: str) -> list[str]:
     """Return the steps from a generation's directory to a file of a shared asset; as above."""
     return [ASSETS, asset_folder(uri), *names.payload(name).split("/")]
+
+
+def new_asset_path(label: str, name: str) -> list[str]:
+    """Return the steps to a file of an asset that is staged and not named yet."""
+    return [ASSETS, label, *names.payload(name).split("/")]

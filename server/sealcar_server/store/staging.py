@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Final, Self
 from sealcar.errors import ConflictError, WrongStateError
 from sealcar_server.store import copying
 from sealcar_server.store.failure import storing
-from sealcar_server.store.generation import GENERATIONS, MANIFEST, Generation, payload_path
+from sealcar_server.store.generation import (
+    ASSETS,
+    GENERATIONS,
+    MANIFEST,
+    Generation,
+    asset_folder,
+    asset_path,
+    new_asset_path,
+    payload_path,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,11 +52,53 @@ class Staging:
             AlreadyExistsError: it was created or linked before.
             ExhaustedError: the disk is full.
         """
-        path = tuple(payload_path(component, variant, name))
-        with self._folder(path[:-1]) as folder:
-            fd = folder.create_file(path[-1])
-        self._own[path] = False
-        return fd
+        return self._create(tuple(payload_path(component, variant, name)))
+
+    def create_variant(self, component: str, variant: str) -> None:
+        """Make the directory of a variant that may have no payload of its own."""
+        self._folder(tuple(payload_path(component, variant, "any")[:-1])).close()
+
+    def create_asset(self, label: str, name: str) -> int:
+        """Return a descriptor of a new file of a shared asset that isn't named yet.
+
+        Args:
+            label: tells it from the others until it is named.
+            name: of the payload; raises as `create_payload`.
+        """
+        return self._create(tuple(new_asset_path(label, name)))
+
+    def enter_asset(self, label: str) -> Directory:
+        """Open the directory of an asset, by its label or by the name that it has got."""
+        return self._directory.enter(ASSETS, label)
+
+    def name_asset(self, label: str, uri: str) -> None:
+        """Give an asset its name.
+
+        Raises:
+            AlreadyExistsError: there is another one of this name.
+        """
+        old, new = (ASSETS, label), (ASSETS, asset_folder(uri))
+        with self._directory.enter(ASSETS) as assets, storing("naming a shared asset"):
+            os.rename(label, new[-1], src_dir_fd=assets.fd, dst_dir_fd=assets.fd)
+        self._own = {_moved(path, old, new): linked for path, linked in self._own.items()}
+        self._folders = {_moved(path, old, new) for path in self._folders}
+
+    def remove_asset(self, label: str) -> None:
+        """Remove an asset again, by its label or by its name; fine if there is none."""
+        gone = (ASSETS, label)
+        self._own = {path: how for path, how in self._own.items() if path[: len(gone)] != gone}
+        self._folders = {path for path in self._folders if path[: len(gone)] != gone}
+        with self._folder(gone[:-1]) as assets:
+            assets.remove(label)
+
+    def open_payload(self, component: str, variant: str, name: str) -> int:
+        """Return a read-only descriptor of a payload file, which the caller owns.
+
+        Raises:
+            NotFoundError: there is none.
+            WrongStateError: the staging has ended.
+        """
+        return self._open(tuple(payload_path(component, variant, name)))
 
     def remove_payload(self, component: str, variant: str, name: str) -> None:
         """Remove a payload file again; fine if there is none, or the staging has ended."""
@@ -65,11 +116,11 @@ class Staging:
             AlreadyExistsError: it was created or linked before.
             ExhaustedError: the disk is full.
         """
-        path = tuple(payload_path(component, variant, name))
-        with source.enter(*path[:-1]) as origin, self._folder(path[:-1]) as folder:
-            how = copying.place(origin, folder, path[-1])
-        self._own[path] = True
-        return how
+        return self._link(source, tuple(payload_path(component, variant, name)))
+
+    def link_asset(self, source: Generation, uri: str, name: str) -> str:
+        """Take over a file of a shared asset; as `link_payload`."""
+        return self._link(source, tuple(asset_path(uri, name)))
 
     def unlink_payloads(self) -> None:
         """Give up everything that was linked, so that it can be linked from another generation."""
@@ -77,6 +128,9 @@ class Staging:
             with self._folder(path[:-1]) as folder:
                 folder.remove(path[-1])
             del self._own[path]
+        for path in sorted(self._folders, key=len, reverse=True):
+            if path[0:1] == (ASSETS,):
+                self._remove_empty(path)
 
     def publish(self, manifest: bytes, number: int) -> Generation:
         """Make everything durable, then visible as generation `number`, in one step.
@@ -122,6 +176,23 @@ class Staging:
     ) -> None:
         self.discard()
 
+    def _create(self, path: tuple[str, ...]) -> int:
+        with self._folder(path[:-1]) as folder:
+            fd = folder.create_file(path[-1])
+        self._own[path] = False
+        return fd
+
+    def _open(self, path: tuple[str, ...]) -> int:
+        self._refuse_if_closed()
+        with self._directory.enter(*path[:-1]) as folder:
+            return folder.open_file(path[-1])
+
+    def _link(self, source: Generation, path: tuple[str, ...]) -> str:
+        with source.enter(*path[:-1]) as origin, self._folder(path[:-1]) as folder:
+            how = copying.place(origin, folder, path[-1])
+        self._own[path] = True
+        return how
+
     def _folder(self, path: tuple[str, ...]) -> Directory:
         self._refuse_if_closed()
         self._folders.update(path[:depth] for depth in range(1, len(path) + 1))
@@ -129,7 +200,8 @@ class Staging:
 
     def _remove_empty(self, path: tuple[str, ...]) -> None:
         """Remove a payload's folders that nothing is in any more: their names are free again."""
-        for depth in range(len(path), _SCOPE, -1):
+        kept = 0 if path[0] == ASSETS else _SCOPE
+        for depth in range(len(path), kept, -1):
             with self._directory.enter(*path[: depth - 1]) as above:
                 if not above.remove_if_empty(path[depth - 1]):
                     return
@@ -165,3 +237,7 @@ class Staging:
     def _close(self) -> None:
         self._closed = True
         self._directory.close()
+
+
+def _moved(path: tuple[str, ...], old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return new + path[len(old) :] if path[: len(old)] == old else path
