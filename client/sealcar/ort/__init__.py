@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sealcar.ort.registering import clear_write_callback as clear_write_callback
     from sealcar.ort.registering import set_read_callback as set_read_callback
     from sealcar.ort.registering import set_write_callback as set_write_callback
+    from sealcar.ort.selecting import select as select
 
 _HOMES: Final = {
     "callback_api": "adapters",
@@ -30,6 +31,7 @@ _HOMES: Final = {
     "compile": "compiling",
     "load": "loading",
     "register_ep": "ep",
+    "select": "selecting",
     "set_read_callback": "registering",
     "set_write_callback": "registering",
     "unregister_ep": "ep",

@@ -142,6 +142,11 @@ def error_classes() -> tuple[type[Exception], ...]:
     return tuple({error_class(code) for code in range(1, len(_ERRORS))})
 
 
+def failures() -> tuple[type[Exception], ...]:
+    """Return all that a call of the runtime's bindings raises, not only the runtime's own."""
+    return (*error_classes(), RuntimeError, ValueError)
+
+
 def function(table: Table, slot: int, result: CType, *arguments: CType) -> Function:
     """Return the function in a slot of a table."""
     return ctypes.CFUNCTYPE(result, *arguments)(table[slot])
