@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from sealcar.errors import InvalidRequestError, WrongStateError
+from sealcar.errors import InvalidRequestError, LockedError, WrongStateError
 from sealcar.transfer.forking import ForkLock
 from sealcar.transfer.location import Location
 from sealcar.transfer.pool import Pool
@@ -35,6 +35,7 @@ class DaemonState:
         sessions, transfers: now.
         memory, memory_limit: bytes of rings, and the most allowed.
         uptime: seconds.
+        locked: whether it waits for an operator's `sealcar unlock` before it reads or writes.
     """
 
     serving: bool
@@ -46,6 +47,7 @@ class DaemonState:
     memory: int
     memory_limit: int
     uptime: int
+    locked: bool
 
 
 class Client:
@@ -136,6 +138,7 @@ class Client:
             memory=state.memory,
             memory_limit=state.memory_limit,
             uptime=state.uptime_seconds,
+            locked=state.locked,
         )
 
     def close(self) -> None:
@@ -160,6 +163,8 @@ class Client:
 
     def _resolve(self, component: str | None, variant: str | None, name: ScopeName) -> ScopeName:
         found = self.catalogue.get(name.package, name.version, name.generation)
+        if not found.verified:
+            raise LockedError("the daemon is locked: an operator has to use `sealcar unlock`")
         one = _only(found.variants, component, variant, name)
         return ScopeName(
             found.summary.name,

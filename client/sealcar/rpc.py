@@ -102,6 +102,10 @@ class Channel:
                     f"the daemon sent nothing for {self.timeout:g} s"
                 ) from None
 
+    def again(self) -> Channel:
+        """Return another channel to the same socket, which looks for its server at once."""
+        return Channel(self.path, peer_uid=self._peer_uid, timeout=self.timeout)
+
     def close(self) -> None:
         """Close the channel; calls under way end."""
         with self._lock:

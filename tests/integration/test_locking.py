@@ -8,7 +8,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
+from grpc_health.v1 import (  # type: ignore[import-untyped]  # publishes no types
+    health_pb2,
+    health_pb2_grpc,
+)
 from support.daemon import Daemon, run_command
 from support.payload_packages import (
     COMPONENT,
@@ -73,7 +78,6 @@ def test_a_locked_daemon_refuses_every_read_until_it_is_unlocked(
     for attempt in (
         lambda: scope.read("model.onnx"),
         lambda: client.scope(PACKAGE, COMPONENT, VARIANT).payloads,
-        lambda: client.catalogue.get(PACKAGE),
         lambda: client.catalogue.verify(PACKAGE),
         lambda: client.begin(PACKAGE, COMPONENT, "other"),
         lambda: client.catalogue.import_(
@@ -97,6 +101,22 @@ def test_what_needs_no_key_is_answered_still(daemon: Daemon, client: Client) -> 
     assert daemon.metric("sealcar_locked") == 1
     for words in (["keys", "rotate"], ["keys", "rewrap"]):
         assert command(daemon, *words, code=7)["error"]["kind"] == "LockedError"
+
+
+def test_a_locked_daemon_says_that_it_lives_but_isnt_ready(daemon: Daemon, client: Client) -> None:
+    def ready(service: str) -> bool:
+        with grpc.insecure_channel(f"unix:{daemon.socket}/grpc.sock") as channel:
+            request = health_pb2.HealthCheckRequest(service=service)
+            answer = health_pb2_grpc.HealthStub(channel).Check(request)
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    assert (ready(""), ready("sealcar.v1.Payloads"), client.state().locked) == (True, True, False)
+    command(daemon, "lock")
+    assert (ready(""), ready("sealcar.v1.Payloads"), client.state().locked) == (True, False, True)
+    shown = run_command("status", "--socket", str(daemon.socket))
+    assert (shown.returncode, "LOCKED" in shown.stdout) == (0, True)
+    command(daemon, "unlock")
+    assert (ready("sealcar.v1.Payloads"), client.state().locked) == (True, False)
 
 
 def test_locking_twice_and_unlocking_twice_is_fine(daemon: Daemon, client: Client) -> None:

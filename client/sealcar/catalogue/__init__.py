@@ -4,22 +4,30 @@
 `sealcar.connect`.
 """
 
+from sealcar.catalogue.findings import Finding, Resealed, Validated
 from sealcar.catalogue.store import Catalogue
 from sealcar.catalogue.values import (
+    AssetInfo,
     Imported,
     PackageDetail,
     PackageSummary,
     Progress,
+    Resolved,
     VariantInfo,
     Verified,
 )
 
 __all__ = [
+    "AssetInfo",
     "Catalogue",
+    "Finding",
     "Imported",
     "PackageDetail",
     "PackageSummary",
     "Progress",
+    "Resealed",
+    "Resolved",
+    "Validated",
     "VariantInfo",
     "Verified",
 ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Final, Self
 
 import grpc
 
 from sealcar import rpc
-from sealcar.catalogue import values
+from sealcar.catalogue import findings, values
+from sealcar.catalogue.exporting import Exported, export
 from sealcar.catalogue.importing import Requests, imported
+from sealcar.catalogue.verifying import Verification, await_end
 from sealcar.errors import IncompatibleError
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import package_store_pb2 as pb
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from sealcar.catalogue.importing import Plan
     from sealcar.catalogue.values import Watcher
+    from sealcar.exports.places import Destination
+    from sealcar.transfer.scopes import ScopeName
 
 PAGE: Final = 1000
 
@@ -53,7 +56,7 @@ class Catalogue:
             request.page_token = answer.next_page_token
 
     def get(self, name: str, version: str = "", generation: int = 0) -> values.PackageDetail:
-        """Return one package in full; the daemon has checked its seal record.
+        """Return one package in full; `verified` says whether its seal record was checked.
 
         Raises:
             NotFoundError: there is none, or none that the caller may know of.
@@ -81,7 +84,7 @@ class Catalogue:
                     for answer in call:
                         patience.beat()
                         if answer.WhichOneof("step") == "imported":
-                            _await_end(call)
+                            await_end(call)
                             return imported(answer.imported)
                         _tell(progress, answer.progress)
             except grpc.RpcError as error:
@@ -93,28 +96,117 @@ class Catalogue:
         raise IncompatibleError("the daemon ended the import without saying what it became")
 
     def verify(
-        self, name: str, version: str = "", generation: int = 0, *, progress: Watcher | None = None
+        self,
+        name: str,
+        version: str = "",
+        generation: int = 0,
+        *,
+        resume: str = "",
+        progress: Watcher | None = None,
     ) -> values.Verified:
         """Have every byte of a package read and checked against its seal record.
 
+        If the daemon goes away meanwhile and is back within the timeout, the check goes on where
+        it was.
+
+        Args:
+            name: of the package.
+            version: empty: the current one.
+            generation: 0: the newest.
+            resume: of `progress` of a check that was cut: goes on there.
+            progress: is told how far it is.
+
         Raises:
             DamagedError: names the first payload that isn't what it should be.
+            InvalidRequestError: `resume` is none that a check of this package gave.
+            WrongStateError: the package has another generation by now.
         """
         package = common.PackageRef(name=name, version=version)
-        with self._rpc.translating("verify"):
-            call = self._stub().Verify(pb.VerifyRequest(package=package, generation=generation))
-            try:
-                with self._rpc.patience(call) as patience:
-                    for answer in call:
-                        patience.beat()
-                        if answer.WhichOneof("step") == "verified":
-                            found = answer.verified
-                            _await_end(call)
-                            return values.Verified(found.generation, found.payloads, found.size)
-                        _tell(progress, answer.progress)
-            finally:
-                call.cancel()
-        raise IncompatibleError("the daemon ended the check without a result")
+        request = pb.VerifyRequest(package=package, generation=generation, resume_token=resume)
+        return Verification(self._rpc, request, progress).run()
+
+    def export(
+        self,
+        name: str,
+        destination: Destination,
+        *,
+        version: str = "",
+        generation: int = 0,
+        plain: bool = False,
+        progress: Watcher | None = None,
+    ) -> Exported:
+        """Have one generation sent, sealed as it lies in the store; nothing is ever overwritten.
+
+        Args:
+            name: of the package.
+            destination: where it goes; whole, or not at all.
+            version: empty: the current one.
+            generation: 0: the newest.
+            plain: opened. The files are then for their owner only, and nothing protects them.
+            progress: is told how far it is.
+
+        Raises:
+            AlreadyExistsError: there is something at the destination.
+            DeniedError: the caller may not export it, or not so.
+            DamagedError: it isn't what its record says, or what came is no export.
+        """
+        request = pb.ExportRequest(
+            package=common.PackageRef(name=name, version=version),
+            generation=generation,
+            plain=plain,
+        )
+        return export(self._rpc, request, destination, progress)
+
+    def resolve(self, scope: ScopeName, reference: str = "") -> values.Resolved:
+        """Return what a scope, and a reference of its executor_info, stand for.
+
+        Args:
+            scope: component and variant may be empty if there is no reference.
+            reference: a path relative to the variant, or "sha256:…" with or without a path.
+
+        Raises:
+            NotFoundError: there is no such thing, or none that the caller may know of.
+            InvalidNameError: the reference leads out of the variant.
+        """
+        request = pb.ResolveRequest(scope=scope.message(), reference=reference)
+        with self._rpc.translating("resolve"):
+            return values.resolved(self._stub().Resolve(request, timeout=self._rpc.timeout))
+
+    def validate(self, name: str, version: str = "", generation: int = 0) -> findings.Validated:
+        """Have the structure of one generation checked, without reading payloads.
+
+        Raises:
+            NotFoundError: there is none, or none that the caller may know of.
+            DeniedError: the caller may not verify it.
+        """
+        package = common.PackageRef(name=name, version=version)
+        request = pb.ValidateRequest(package=package, generation=generation)
+        with self._rpc.translating("validate"):
+            return findings.validated(self._stub().Validate(request, timeout=self._rpc.timeout))
+
+    def reseal(
+        self, name: str, version: str = "", *, manifest_sha256: bytes | None = None
+    ) -> findings.Resealed:
+        """Seal a manifest that was edited in the store, as a new generation.
+
+        Args:
+            name: of the package.
+            version: empty: the current one. Always its newest generation.
+            manifest_sha256: of the manifest that is vouched for; None: only look what differs.
+
+        Raises:
+            ConflictError: the manifest was changed since it was looked at.
+            WrongStateError: nothing differs from what was sealed.
+            InvalidPackageError: what the manifest says now can't be sealed.
+            UnknownFormatError: the manifest lost its seal record.
+        """
+        request = pb.ResealRequest(
+            package=common.PackageRef(name=name, version=version),
+            manifest_sha256=manifest_sha256 or b"",
+            dry_run=manifest_sha256 is None,
+        )
+        with self._rpc.translating("reseal"):
+            return findings.resealed(self._stub().Reseal(request, timeout=self._rpc.timeout))
 
     def close(self) -> None:
         """Close the connection."""
@@ -128,12 +220,6 @@ class Catalogue:
 
     def _stub(self) -> PackageStoreStub:
         return PackageStoreStub(self._rpc.get())
-
-
-def _await_end(call: Iterator[object]) -> None:
-    """Let a call that has said all end by itself: the daemon counts a cut one as cancelled."""
-    with contextlib.suppress(grpc.RpcError):
-        next(call, None)
 
 
 def _tell(progress: Watcher | None, message: pb.Progress) -> None:

@@ -32,6 +32,15 @@ class PackageSummary:
     variants: int
     payloads: int
     size: int
+    assets: int = 0
+
+
+@dataclass(frozen=True)
+class AssetInfo:
+    """One shared asset; the names of its payloads are relative to it."""
+
+    uri: str
+    payloads: tuple[PayloadRef, ...]
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,21 @@ class VariantInfo:
 
 @dataclass(frozen=True)
 class PackageDetail:
-    """One package in full, after the daemon checked its seal record."""
+    """One package in full.
+
+    Attributes:
+        summary: what a listing says of it.
+        package_id: 16 bytes, the same in all generations.
+        kek_alias, kek_version: the key-encryption key that wraps its key.
+        description: free text, never authenticated.
+        variants: each with all its payloads.
+        assets: shared ones that the variants use.
+        generations: of this version that are in the store, newest first.
+        versions: that are in the store, sorted.
+        manifest_sha256: of the manifest as it lies in the store.
+        verified: whether the daemon checked the seal record. False: it is locked, so nothing of
+            this is more than what somebody wrote into the store.
+    """
 
     summary: PackageSummary
     package_id: bytes
@@ -75,6 +98,11 @@ class PackageDetail:
     kek_version: str
     description: str
     variants: tuple[VariantInfo, ...]
+    assets: tuple[AssetInfo, ...] = ()
+    generations: tuple[int, ...] = ()
+    versions: tuple[str, ...] = ()
+    manifest_sha256: bytes = b""
+    verified: bool = False
 
     def select(self, component: str = "", variant: str = "") -> tuple[VariantInfo, ...]:
         """Return the variants that are meant; an empty name means all.
@@ -93,12 +121,36 @@ class PackageDetail:
 
 
 @dataclass(frozen=True)
+class Resolved:
+    """What a reference of a variant stands for.
+
+    Attributes:
+        name, version, component, variant, generation: what was found.
+        payloads: the one that it names, or all in the folder that it names; empty without one.
+    """
+
+    name: str
+    version: str
+    component: str
+    variant: str
+    generation: int
+    payloads: tuple[PayloadRef, ...]
+
+
+@dataclass(frozen=True)
 class Progress:
-    """Plaintext bytes done of a total; the total is 0 while it is unknown."""
+    """How far long work is.
+
+    Attributes:
+        done, total: plaintext bytes; the total is 0 while it is unknown.
+        payload: the one it is about.
+        resume_token: of a check that was cut: another one goes on there.
+    """
 
     done: int
     total: int
     payload: str
+    resume_token: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +183,7 @@ def summary(message: pb.PackageSummary) -> PackageSummary:
         variants=message.variants,
         payloads=message.payloads,
         size=message.size,
+        assets=message.assets,
     )
 
 
@@ -147,6 +200,26 @@ def detail(message: pb.GetResponse) -> PackageDetail:
         kek_version=message.kek_version,
         description=message.description,
         variants=tuple(variant(each) for each in message.variants),
+        assets=tuple(
+            AssetInfo(each.uri, tuple(map(payload_ref, each.payloads))) for each in message.assets
+        ),
+        generations=tuple(message.generations),
+        versions=tuple(message.versions),
+        manifest_sha256=message.manifest_sha256,
+        verified=message.verified,
+    )
+
+
+def resolved(message: pb.ResolveResponse) -> Resolved:
+    """Take what a reference stands for off the wire."""
+    scope = message.scope
+    return Resolved(
+        name=scope.package.name,
+        version=scope.package.version,
+        component=scope.component,
+        variant=scope.variant,
+        generation=scope.generation,
+        payloads=tuple(map(payload_ref, message.payloads)),
     )
 
 

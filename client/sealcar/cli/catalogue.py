@@ -1,10 +1,12 @@
-"""The commands that look into the store: ls, inspect, verify."""
+"""The commands that look into the store: ls, verify."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +14,12 @@ from sealcar.address import Address
 from sealcar.cli import report, tables
 from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.cli.progress import bytes_moving
-from sealcar.errors import InvalidRequestError
+from sealcar.errors import InvalidRequestError, KeyUnavailableError, ResourceError
 
 if TYPE_CHECKING:
-    from sealcar.catalogue import VariantInfo
+    from collections.abc import Callable, Iterator
+
+    from sealcar.catalogue import Progress
     from sealcar.client import Client
 
 
@@ -54,55 +58,23 @@ def ls(client: Client, prefix: str, *, as_json: bool) -> None:
 
 
 @click.command(
-    short_help="Show what a package holds.",
-    epilog=report.examples(
-        "sealcar inspect ocr",
-        "sealcar inspect ocr@1.2/det/qnn-v73",
-        "sealcar inspect ocr/det/onnx/tokenizer%2Fvocab.txt --json",
-    ),
-)
-@click.argument("address")
-@prints_json
-@asks_the_daemon
-def inspect(client: Client, address: str, *, as_json: bool) -> None:
-    """Show what ADDRESS holds, after checking its seal record.
-
-    ADDRESS is a package, or a component, variant or payload in it.
-    """
-    wanted = Address.parse(address)
-    package = client.catalogue.get(wanted.name, wanted.version)
-    variants = package.select(wanted.component, wanted.variant)
-    if wanted.payload:
-        variants[0].payload(wanted.payload)  # says what there is if it isn't there
-    summary = package.summary
-    if as_json:
-        report.emit(
-            {
-                **asdict(summary),
-                "package_id": package.package_id.hex(),
-                "kek_alias": package.kek_alias,
-                "kek_version": package.kek_version,
-                "description": package.description,
-                "variants": [_variant(each, wanted.payload) for each in variants],
-            }
-        )
-        return
-    click.echo(f"{summary.name}@{summary.version}, generation {summary.generation}")
-    click.echo(f"  id   {package.package_id.hex()}")
-    click.echo(f"  key  {package.kek_alias}, version {package.kek_version}")
-    for each in variants:
-        _show(each, wanted.payload)
-
-
-@click.command(
     short_help="Check every byte of a package.",
     epilog=report.examples("sealcar verify ocr", "sealcar verify ocr@1.2 && deploy"),
 )
 @click.argument("address")
+@click.option(
+    "--resume",
+    metavar="TOKEN",
+    default="",
+    help="Go on with a check that was interrupted: that one printed the token.",
+)
 @prints_json
 @asks_the_daemon
-def verify(client: Client, address: str, *, as_json: bool) -> None:
+def verify(client: Client, address: str, *, resume: str, as_json: bool) -> None:
     """Read every byte of the package ADDRESS and check it against the seal record.
+
+    If the daemon is restarted meanwhile, the check goes on where it was. One that is interrupted
+    prints the command that goes on.
 
     Exit code 6 if anything isn't what the holder of the key wrote; the message names the first
     such payload.
@@ -111,8 +83,15 @@ def verify(client: Client, address: str, *, as_json: bool) -> None:
     if wanted != wanted.package:
         raise InvalidRequestError(f"verify takes a whole package: {wanted.package}")
     begun = time.monotonic()
-    with bytes_moving(f"verifying {wanted}", quiet=as_json) as progress:
-        found = client.catalogue.verify(wanted.name, wanted.version, progress=progress)
+    with bytes_moving(f"verifying {wanted}", quiet=as_json) as show, _resumable(wanted) as keep:
+
+        def progress(step: Progress) -> None:
+            keep(step.resume_token)
+            show(step)
+
+        found = client.catalogue.verify(
+            wanted.name, wanted.version, resume=resume, progress=progress
+        )
     seconds = time.monotonic() - begun
     if as_json:
         report.emit({"package": str(wanted), "seconds": round(seconds, 3), **asdict(found)})
@@ -123,33 +102,13 @@ def verify(client: Client, address: str, *, as_json: bool) -> None:
     )
 
 
-def _variant(variant: VariantInfo, only: str) -> dict[str, Any]:
-    value = asdict(variant)
-    value["payloads"] = [
-        {**asdict(each), "identity": each.identity.hex()}
-        for each in variant.payloads
-        if only in ("", each.name)
-    ]
-    return value
-
-
-def _show(variant: VariantInfo, only: str) -> None:
-    made_for = ", ".join(
-        part for part in (variant.ep, variant.device, variant.compatibility) if part
-    )
-    state = "" if variant.sealed else "  NOT SEALED: never served"
-    title = f"{variant.component}/{variant.variant}  ({made_for or 'any provider'}){state}"
-    click.echo(f"\n{report.plain(title)}")
-    tables.show(
-        ["payload", "kind", "size", "at rest"],
-        [
-            [
-                each.name,
-                each.kind,
-                report.size(each.size),
-                "sealed" if each.sealed else "plain",
-            ]
-            for each in variant.payloads
-            if only in ("", each.name)
-        ],
-    )
+@contextmanager
+def _resumable(wanted: Address) -> Iterator[Callable[[str], None]]:
+    """Say how to go on, if the check is cut; yields what takes the last token."""
+    last = deque([""], maxlen=1)
+    try:
+        yield last.append
+    except (KeyboardInterrupt, ResourceError, KeyUnavailableError):
+        if last[0]:
+            click.echo(f"to go on: sealcar verify {wanted} --resume {last[0]}", err=True)
+        raise

@@ -1,4 +1,4 @@
-"""Model packages as a person wants to see them."""
+"""Model packages in plain directories as a person wants to see them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-from rich.text import Text
-from rich.tree import Tree
 
-from sealcar.cli import report, tables
+from sealcar.cli import drawing, report, tables
+from sealcar.cli.drawing import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,38 +39,33 @@ def table(package: modelpackage.Package) -> None:
 def tree(package: modelpackage.Package) -> None:
     """Draw the whole package."""
     title = " ".join(part for part in (package.name or package.root.name, package.version) if part)
-    drawn = Tree(_text(f"{title}  ({package.layout}, {package.root})"))
-    for component in package.components.values():
-        place = "manifest" if component.file is None else component.file.name
-        branch = drawn.add(_text(f"{component.name}  ({place})"))
-        for variant in component.variants.values():
-            _draw(branch, variant)
-    if package.shared_assets:
-        branch = drawn.add(_text("shared assets"))
-        for asset in package.shared_assets.values():
-            _draw_files(branch.add(_text(asset.uri)), Path(asset.path))
-    Console(highlight=False, soft_wrap=True).print(drawn)
+    components = tuple(
+        drawing.component(
+            component.name,
+            "manifest" if component.file is None else component.file.name,
+            map(_variant, component.variants.values()),
+        )
+        for component in package.components.values()
+    )
+    shared = [(each.uri, _drawn(Path(each.path))) for each in package.shared_assets.values()]
+    about = f"{title}  (plain, {package.layout}, {package.root})"
+    drawing.draw(Node(about, components + drawing.assets(shared)))
 
 
-def _draw(branch: Tree, variant: modelpackage.Variant) -> None:
-    parts = (variant.ep, variant.device, variant.compatibility)
-    made_for = ", ".join(part for part in parts if part) or "never selected: no provider"
-    size = report.size(_size(variant.directory))
-    leaf = branch.add(_text(f"{variant.name}  ({made_for})  {size}"))
-    if variant.directory is None:
-        leaf.add(_text("no directory"))
-    else:
-        _draw_files(leaf, variant.directory)
-    for namespace in variant.executor_info:
-        leaf.add(_text(f"told to {namespace}"))
+def _variant(variant: modelpackage.Variant) -> Node:
+    made_for = (variant.ep, variant.device, variant.compatibility)
+    directory = variant.directory
+    files = [Node("no directory")] if directory is None else list(_drawn(directory))
+    told = [Node(f"told to {namespace}") for namespace in variant.executor_info]
+    size = report.size(_size(directory))
+    return drawing.variant(variant.name, made_for, size, files + told)
 
 
-def _draw_files(branch: Tree, directory: Path) -> None:
+def _drawn(directory: Path) -> Iterator[Node]:
     if not directory.is_dir():
-        branch.add(_text("missing" if not directory.exists() else directory.name))
-    for file in _files(directory):
-        shown = f"{file.relative_to(directory)}  {report.size(file.lstat().st_size)}"
-        branch.add(_text(shown))
+        yield Node("missing" if not directory.exists() else directory.name)
+    for found in _files(directory):
+        yield drawing.file(str(found.relative_to(directory)), found.lstat().st_size)
 
 
 def _files(directory: Path | None) -> list[Path]:
@@ -84,11 +78,7 @@ def _files(directory: Path | None) -> list[Path]:
 
 
 def _size(directory: Path | None) -> int:
-    return sum(file.lstat().st_size for file in _files(directory))
-
-
-def _text(text: str) -> Text:
-    return Text(report.plain(text))
+    return sum(found.lstat().st_size for found in _files(directory))
 
 
 @contextmanager

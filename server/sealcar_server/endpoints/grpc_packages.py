@@ -13,6 +13,7 @@ from sealcar_server.endpoints.package_messages import (
     detail_message,
     page_start,
     page_token,
+    resolved_message,
     summary_message,
 )
 from sealcar_server.endpoints.reporting import Reporting
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     import grpc
 
     from sealcar_server.access.principal import Principal
-    from sealcar_server.service.assembly import Service
     from sealcar_server.endpoints.grpc_payloads import Meter
+    from sealcar_server.service.assembly import Service
 
 MAX_PAGE: Final = 1000
 
@@ -35,9 +36,9 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
     Args:
         service: does it.
         caller: gives the principal behind `context.peer()`.
-    """
         receiver: the same, of a caller that is going to get plaintext.
         meter: told the plaintext bytes that leave.
+    """
 
     def __init__(
         self,
@@ -48,8 +49,8 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
     ) -> None:
         self._service = service
         self._caller = caller
-
         self._exports = Exports(service.exporter, caller, receiver, meter)
+
     def List(self, request: pb.ListRequest, context: grpc.ServicerContext) -> pb.ListResponse:  # noqa: N802  (wire name)
         """List a page of the packages that the caller may list."""
         size = request.page_size if 0 < request.page_size <= MAX_PAGE else MAX_PAGE
@@ -69,12 +70,25 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         )
         return detail_message(detail)
 
+    def Resolve(  # noqa: N802  (wire name)
+        self, request: pb.ResolveRequest, context: grpc.ServicerContext
+    ) -> pb.ResolveResponse:
+        """Say what a reference of a variant stands for."""
+        caller, scope = self._caller(context.peer()), messages.scope_key(request.scope)
+        return resolved_message(self._service.looking.resolve(caller, scope, request.reference))
+
     def Import(  # noqa: N802  (wire name)
         self, request_iterator: Iterator[pb.ImportRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.ImportResponse]:
         """Take a package in, telling about once a mebibyte how far it is."""
         caller = self._caller(context.peer())
         yield from take_in(self._service.packages, caller, request_iterator)
+
+    def Export(  # noqa: N802  (wire name)
+        self, request: pb.ExportRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.ExportResponse]:
+        """Send a generation away, file by file."""
+        yield from self._exports.send(context.peer(), request)
 
     def Verify(  # noqa: N802  (wire name)
         self, request: pb.VerifyRequest, context: grpc.ServicerContext
@@ -84,12 +98,6 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         work = Reporting(
             lambda report: self._service.packages.verify(
                 caller, package.name, package.version, request.generation, report
-    def Export(  # noqa: N802  (wire name)
-        self, request: pb.ExportRequest, context: grpc.ServicerContext
-    ) -> Iterator[pb.ExportResponse]:
-        """Send a generation away, file by file."""
-        yield from self._exports.send(context.peer(), request)
-
             )
         )
         for step in work.steps():

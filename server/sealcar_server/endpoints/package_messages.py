@@ -11,7 +11,7 @@ from sealcar.v1 import package_store_pb2 as pb
 from sealcar_server.endpoints import messages
 
 if TYPE_CHECKING:
-    from sealcar_server.service.values import PackageDetail, PackageSummary
+    from sealcar_server.service.values import PackageDetail, PackageSummary, ResolvedReference
 
 _TOKEN: Final = re.compile(r"([a-z0-9._+-]{1,64})/([a-z0-9._+-]{1,64})")
 
@@ -39,6 +39,22 @@ def detail_message(detail: PackageDetail) -> pb.GetResponse:
         kek_version=detail.kek_version,
         variants=[messages.variant_message(one, one.payloads) for one in detail.variants],
         description=detail.description,
+        verified=detail.verified,
+        assets=[
+            pb.AssetInfo(uri=one.uri, payloads=map(messages.payload_message, one.payloads))
+            for one in detail.assets
+        ],
+        generations=detail.generations,
+        versions=detail.versions,
+        manifest_sha256=detail.manifest_sha256,
+    )
+
+
+def resolved_message(found: ResolvedReference) -> pb.ResolveResponse:
+    """Return what a reference stands for."""
+    return pb.ResolveResponse(
+        scope=messages.scope_message(found.scope),
+        payloads=map(messages.payload_message, found.payloads),
     )
 
 

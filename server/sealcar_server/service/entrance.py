@@ -6,13 +6,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sealcar import names
+from sealcar.errors import LockedError
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
+from sealcar_server.access.policy import Right
 from sealcar_server.service.failing import during
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sealcar_server.access.policy import Right, Rules
+    from sealcar_server.access.audit.trail import Entry
+    from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
@@ -46,6 +49,36 @@ class Entrance:
             DeniedError: the caller lacks the right.
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
+        with self._deciding(principal, right, place) as entry:
+            yield self._opened(place, entry)
+
+    @contextmanager
+    def glance(
+        self, principal: Principal, place: tuple[str, str, int]
+    ) -> Iterator[tuple[OpenedPackage, bool]]:
+        """Give a generation to show, and whether it is authentic: a locked daemon can't tell.
+
+        Args:
+            principal: who asks; he needs the right to list the package.
+            place: as for `enter`.
+
+        Raises:
+            NotFoundError: there is none, or none that the caller may know of.
+            DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
+        """
+        with self._deciding(principal, Right.LIST, place) as entry:
+            try:
+                found = self._opened(place, entry), True
+            except LockedError:
+                opened = self._opener.look(*place).agreed()
+                entry.resolved(opened.place.version, opened.place.number)
+                found = opened, False
+            yield found
+
+    @contextmanager
+    def _deciding(
+        self, principal: Principal, right: Right, place: tuple[str, str, int]
+    ) -> Iterator[Entry]:
         name, version, generation = place
         asked: dict[str, str | int] = {"package": name, "version": version}
         asked["generation"] = generation
@@ -53,7 +86,10 @@ class Entrance:
             with during("open", **asked):
                 names.store_name(name)
                 entry.rule = self._policy.require(principal, right, name)
-                opened = self._opener.open(name, version, generation)
-                entry.resolved(opened.place.version, opened.place.number)
-                entry.used(opened.record.kek_alias, opened.record.kek_version)
-            yield opened
+            yield entry
+
+    def _opened(self, place: tuple[str, str, int], entry: Entry) -> OpenedPackage:
+        opened = self._opener.open(*place)
+        entry.resolved(opened.place.version, opened.place.number)
+        entry.used(opened.record.kek_alias, opened.record.kek_version)
+        return opened

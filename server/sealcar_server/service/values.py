@@ -74,7 +74,20 @@ class PackageSummary:
 
 @dataclass(frozen=True)
 class PackageDetail:
-    """One package in full, authenticated but for the description."""
+    """One package in full.
+
+    Attributes:
+        summary: what a listing says of it.
+        package_id: 16 bytes.
+        kek_alias, kek_version: what wraps its key.
+        variants: those whose components the caller may list.
+        description: free text; never authenticated.
+        assets: shared ones that those variants use.
+        generations: of this version that are in the store, newest first.
+        versions: that are in the store, sorted.
+        manifest_sha256: of the manifest as it lies in the store.
+        verified: False: the daemon is locked, so nobody checked any of this.
+    """
 
     summary: PackageSummary
     package_id: bytes
@@ -82,6 +95,19 @@ class PackageDetail:
     kek_version: str
     variants: tuple[VariantValue, ...]
     description: str
+    assets: tuple[AssetValue, ...] = ()
+    generations: tuple[int, ...] = ()
+    versions: tuple[str, ...] = ()
+    manifest_sha256: bytes = b""
+    verified: bool = True
+
+
+@dataclass(frozen=True)
+class ResolvedReference:
+    """What a name in a package stands for."""
+
+    scope: ScopeKey
+    payloads: tuple[PayloadValue, ...]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,52 @@
+"""The command that says whether a package in the store is as it should be, but for payloads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from sealcar.address import Address
+from sealcar.cli import report
+from sealcar.cli.inspecting import UNVERIFIED
+from sealcar.cli.listener import asks_the_daemon, prints_json
+from sealcar.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from sealcar.client import Client
+
+_WRONG = 1
+
+
+@click.command(
+    short_help="Check the structure of a package.",
+    epilog=report.examples("sealcar validate ocr", "sealcar validate ocr@1.2 --generation 3"),
+)
+@click.argument("address")
+@click.option("--generation", type=click.IntRange(min=0), default=0, help="0: the newest.")
+@prints_json
+@asks_the_daemon
+def validate(client: Client, address: str, *, generation: int, as_json: bool) -> int:
+    """Check the package ADDRESS without reading payloads, and list all that is wrong.
+
+    These are the rules of the package format, the seal record, all that isn't what was sealed, and
+    whether every file is there with the right size. `sealcar verify` reads every byte instead.
+
+    Exit code 1 if there are errors; warnings alone are none.
+    """
+    wanted = Address.parse(address)
+    if wanted != wanted.package:
+        raise InvalidRequestError(f"validate takes a whole package: {wanted.package}")
+    found = client.catalogue.validate(wanted.name, wanted.version, generation)
+    if as_json:
+        report.emit(asdict(found))
+        return _WRONG if found.errors else 0
+    if not found.verified:
+        click.echo(UNVERIFIED)
+    for each in found.findings:
+        click.echo(report.plain(f"{each.severity}: {each.code}: {each.place}: {each.message}"))
+    errors, warnings = len(found.errors), len(found.findings) - len(found.errors)
+    place = f"{found.name}@{found.version}, generation {found.generation}"
+    click.echo(f"{place}: {errors} errors, {warnings} warnings")
+    return _WRONG if found.errors else 0
