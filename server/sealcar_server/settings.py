@@ -129,6 +129,12 @@ class Limits:
     requests: Annotated[
         int, Spec(kinds.number(0, 1000000), "requests of one uid a second; 0: no limit")
     ] = 0
+    checked_model: Annotated[
+        int, Spec(kinds.size(1 << 20), "the largest model, and all that are looked at at a time")
+    ] = 1 << 30
+    check_time: Annotated[
+        float, Spec(kinds.duration(0.1, 3600), "how long a look at a model may take")
+    ] = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)

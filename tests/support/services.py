@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.listing import Listing
     from sealcar_server.service.looking import Looking
     from sealcar_server.service.packages import Packages
@@ -66,6 +67,7 @@ class Running:
         policy: Policy | None = None,
         limits: Limits | None = None,
         meter: Meter = UNMETERED,
+        checker: ModelChecker | None = None,
     ) -> None:
         self.root, self.store_path = root, root / "store"
         self._stack = ExitStack()
@@ -74,8 +76,14 @@ class Running:
         provider = FileProvider(kek) if kek.exists() else FileProvider.create(kek)
         made = iter([provider])
 
+        others = {alias: root / f"kek-{alias}" for alias in more_keys}
+        for path in others.values():
+            if not path.exists():
+                FileProvider.create(path)
+
         def ring() -> KeyRing:
-            return KeyRing({KEK: next(made, None) or FileProvider(kek)}, lifetime=60)
+            more = {alias: FileProvider(path) for alias, path in others.items()}
+            return KeyRing({KEK: next(made, None) or FileProvider(kek), **more}, lifetime=60)
 
         self.keyring = self._stack.enter_context(Custody(ring, Revocations(state)))
         found = (self.store_path / "store.json").exists()
@@ -91,6 +99,7 @@ class Running:
             state=state,
             limits=limits,
             meter=meter,
+            checker=checker,
         )
         self._stack.callback(self.service.close)
         self.scratch = Scratch()

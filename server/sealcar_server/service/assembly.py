@@ -104,7 +104,8 @@ class Service:
             of_one=limits.transactions_of_one,
         )
         turns = Turns()
-        check = CommitCheck(checker or Unchecked(), opener)
+        checker = checker or Unchecked()
+        check = CommitCheck(checker, opener)
         publisher = Publisher(opener, turns, check=check, meter=meter)
         rewrapper = Rewrapper(
             store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
@@ -112,7 +113,7 @@ class Service:
         shredder = Shredder(store, pointers.tombstones, turns=turns, remembered=remembered)
         entrance = Entrance(gate, opener, trail)
         sharing = Sharing(AssetIndex(store, store_key), opener)
-        importer = Importer(store, keyring, opener, pointers, sharing, meter)
+        importer = Importer(store, keyring, opener, pointers, sharing, checker, meter)
         return cls(
             Listing(gate, store, pointers, trail),
             Looking(gate, store, entrance, pointers),

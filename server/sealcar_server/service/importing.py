@@ -22,6 +22,7 @@ from sealcar_server.service import manifest, naming
 from sealcar_server.service.arriving import check_size
 from sealcar_server.service.composing import Lineage, compose
 from sealcar_server.service.failing import during
+from sealcar_server.service.import_check import ImportCheck
 from sealcar_server.service.incoming import Incoming
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.references import named
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.sealing.values import RecordAsset
     from sealcar_server.service.arriving import Arriving
+    from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.composing import Composed
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.incoming import IncomingAsset, IncomingVariant
@@ -54,6 +56,7 @@ class Importer:
     Attributes:
         store, keyring, opener, pointers: of the daemon.
         sharing: gives shared assets their place.
+        checker: looks at the models before they are published.
         meter: is told the seconds of "seal".
     """
 
@@ -62,6 +65,7 @@ class Importer:
     opener: Opener
     pointers: Pointers
     sharing: Sharing
+    checker: ModelChecker
     meter: Meter = UNMETERED
 
     def begin(self, plan: ImportPlan) -> ImportSession:
@@ -138,14 +142,16 @@ class ImportSession:
         """Publish the package and make its version the current one.
 
         Raises:
-            InvalidPackageError: another number of payloads came, a variant got none, or a shared
-                asset isn't the one that its URI names.
+            InvalidPackageError: another number of payloads came, a variant got none, a shared
+                asset isn't the one that its URI names, or a model refers to what didn't come.
             AlreadyExistsError: another import of this version was faster.
             ExhaustedError, StorageError: it can't be written. Any error ends the import.
         """
         with self._step():
             self._complete()
             self._check_complete(count)
+            check = ImportCheck(self._incoming, self._staging, self._keys)
+            check.run(self._with.checker, self._manifest, self._scratch)
             assets = self._settle()
             uris = {plain: asset.uri for plain, asset in assets.items()}
             settled = manifest.settled(self._manifest, uris)

@@ -67,6 +67,10 @@ class Staging:
         """
         return self._create(tuple(new_asset_path(label, name)))
 
+    def open_new_asset(self, label: str, name: str) -> int:
+        """Return a read-only descriptor of a file that `create_asset` made; as `open_payload`."""
+        return self._open(tuple(new_asset_path(label, name)))
+
     def enter_asset(self, label: str) -> Directory:
         """Open the directory of an asset, by its label or by the name that it has got."""
         return self._directory.enter(ASSETS, label)
