@@ -68,6 +68,7 @@ class Running:
         limits: Limits | None = None,
         meter: Meter = UNMETERED,
         checker: ModelChecker | None = None,
+        more_keys: tuple[str, ...] = (),
     ) -> None:
         self.root, self.store_path = root, root / "store"
         self._stack = ExitStack()
