@@ -32,7 +32,7 @@ def payload(name: str, kind: str) -> str:
     """
     if kind not in KINDS:
         raise InvalidRequestError(f"a payload's kind must be one of {', '.join(sorted(KINDS))}")
-    if is_uri(name.split("/")[0]):
+    if is_uri(name.split("/", maxsplit=1)[0]):
         raise InvalidNameError(f"payload name {names.shown(name)} is one of a shared asset")
     return names.blob(name) if kind == "blob" else names.payload(name)
 

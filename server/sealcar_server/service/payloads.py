@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sealcar import names
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.publishing import Publisher
     from sealcar_server.service.registry import Registry, Session
+    from sealcar_server.service.uses import Uses
     from sealcar_server.service.values import CommitValues
     from sealcar_server.store.local import LocalStore
 
@@ -80,10 +82,11 @@ class Payloads:
         store: where writes are staged.
         publisher: makes transactions generations.
         registry: keeps transactions.
+        uses: are told of what is opened and read.
         trail: accounts for every decision.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what it works with)
         self,
         policy: Rules,
         opener: Opener,
@@ -91,10 +94,12 @@ class Payloads:
         *,
         publisher: Publisher,
         registry: Registry,
+        uses: Uses,
         trail: Trail = UNAUDITED,
     ) -> None:
         self._policy, self._opener, self._store = policy, opener, store
-        self._publisher, self._registry, self._trail = publisher, registry, trail
+        self._publisher, self._registry = publisher, registry
+        self._uses, self._trail = uses, trail
 
     @property
     def ttl(self) -> float:
@@ -114,6 +119,7 @@ class Payloads:
             self._trail.decision(principal, Right.READ, **place_of(scope)) as entry,
         ):
             opened, variant = self._variant(principal, scope, entry)
+            self._uses.note(opened.place)
             return OpenedVariant(_resolved(scope, opened), variant_value(opened, variant))
 
     def read(
@@ -133,6 +139,7 @@ class Payloads:
                 names.payload(name)
                 opened = self._package(principal, Right.READ, scope, entry)
                 resolved = _resolved(scope, opened)
+                permit.bind(partial(self._uses.note, opened.place))
                 with during("open", payload=name, **place_of(resolved)):
                     held = opened.payload(scope.component, scope.variant, name)
                     reader = open_reader(self._opener, opened, held, scratch)
@@ -193,7 +200,11 @@ class Payloads:
                 principal, Right.WRITE, scope.package, scope.component
             )
             try:
-                committed = self._publisher.commit(transaction, values)
+                committed = self._publisher.commit(
+                    transaction,
+                    values,
+                    lambda part: self._policy.allows(principal, Right.READ, scope.package, part),
+                )
                 entry.resolved(committed.version, committed.generation)
                 return committed
             finally:

@@ -19,8 +19,11 @@ from sealcar_server.service.composing import (
 from sealcar_server.service.failing import during, place_of
 from sealcar_server.service.linking import link_generation
 from sealcar_server.service.metering import UNMETERED, Meter, timed
+from sealcar_server.service.referring import check_references
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.commit_check import CommitCheck
@@ -50,11 +53,19 @@ class Publisher:
     ) -> None:
         self._opener, self._turns, self._check, self._meter = opener, turns, check, meter
 
-    def commit(self, transaction: Transaction, values: CommitValues) -> ScopeKey:
+    def commit(
+        self, transaction: Transaction, values: CommitValues, may_read: Callable[[str], bool]
+    ) -> ScopeKey:
         """Publish a transaction; repeating it gives the first answer.
 
+        Args:
+            transaction: whose payloads are written.
+            values: what is said of its variant.
+            may_read: tells of a component whether the writer may read it.
+
         Raises:
-            InvalidRequestError: a value is malformed or over its limit.
+            InvalidRequestError: a value is malformed or over its limit, or names a shared asset
+                that the writer may not read.
             InvalidPackageError: a model refers to what isn't stored with it, or is none.
             ConflictError: this very variant was changed since the transaction began.
             WrongStateError, ExhaustedError, StorageError: nothing was published.
@@ -62,9 +73,13 @@ class Publisher:
         scope = transaction.scope
         with during("publish", **place_of(scope)), timed(self._meter, "publish"):
             body = _body(values, (scope.component, scope.variant))
-            return transaction.commit(
-                values.payloads, lambda written: self._publish(transaction, body, written)
-            )
+
+            def publish(written: list[RecordPayload]) -> ScopeKey:
+                info = body["executor_info"]
+                check_references(transaction.base, scope.component, info, may_read)
+                return self._publish(transaction, body, written)
+
+            return transaction.commit(values.payloads, publish)
 
     def _publish(
         self, transaction: Transaction, body: dict[str, JsonValue], written: list[RecordPayload]
