@@ -96,7 +96,9 @@ class _Daemon:
             self._policy_loaded,
         )
         self._claim_folders()
-        store = stack.enter_context(LocalStore.open(settings.store.path))
+        store = stack.enter_context(
+            LocalStore.open(settings.store.path, read_only=settings.store.read_only)
+        )
         keyring = Custody(
             lambda: self._accounting.open_ring(store.identity.kek_alias),
             Revocations(self._state),
@@ -138,7 +140,7 @@ class _Daemon:
         self._start_admin()
         self._start_grpc(threads)
         self._start_data(engine)
-        self.service.keys.serve_behind(Doors(self._data, self._streams, self._sessions))
+        self.service.serve_behind(Doors(self._data, self._streams, self._sessions, self._grpc))
         # last: whoever is answered there knows that all sockets are there
         self._start_metrics()
         self.policy.follow(self._data.policy_changed)
@@ -249,6 +251,7 @@ class _Daemon:
             meter=self._meter,
             release=version("sealcar"),
             isolation=settings.daemon.isolation,
+            locked=lambda: self.service.keys.locked,
             rates=self._rates,
         )
         limits = data_door.Limits(

@@ -45,7 +45,8 @@ SESSION: Final = {
 def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
     """Say whether the daemon serves, how clients are isolated from it, and how its keys are.
 
-    Exit code 0 while it serves, 4 while it doesn't: fit for a probe. Operators who can open the
+    Exit code 0 while it serves, 4 while it doesn't: fit for a probe of liveness. One that an
+    operator locked lives on, and says so; gRPC health reports it as NOT_SERVING. Operators who can open the
     admin socket also see every key-encryption key, asked for its health now, the policy in force
     and the last line of the audit log.
     """
@@ -77,8 +78,9 @@ def _inside(directory: Path) -> tuple[KeysStatus, Oversight]:
 
 def _show(state: DaemonState) -> None:
     memory = f"{report.size(state.memory)} of {report.size(state.memory_limit)}"
+    serving = "LOCKED: nothing before `sealcar unlock`" if state.locked else "serving"
     for title, text in {
-        "daemon": f"serving, release {state.release}",
+        "daemon": f"{serving}, release {state.release}",
         "up": timedelta(seconds=state.uptime),
         "isolation": ISOLATION.get(state.isolation, state.isolation),
         "session": SESSION.get(state.session, state.session),

@@ -60,6 +60,7 @@ class Services:
     meter: Meter
     release: str
     isolation: str
+    locked: Callable[[], bool]
     rates: Rates = UNLIMITED
 
 

@@ -217,6 +217,7 @@ class DataSocket:
             memory=self._services.budget.used,
             memory_limit=self._services.budget.limit,
             uptime_seconds=int(time.monotonic() - door.started),
+            locked=self._services.locked(),
         )
 
     def _shut(self) -> None:

@@ -10,6 +10,7 @@ from sealcar_server.service.holding import Holder
 if TYPE_CHECKING:
     from sealcar_server.access.sessions import Sessions
     from sealcar_server.endpoints.data_socket import DataSocket
+    from sealcar_server.endpoints.grpc_server import GrpcServer
     from sealcar_server.endpoints.grpc_streams import Streams
 
 _PATIENCE: Final = 1.0  # seconds for a call to say itself why it ends
@@ -20,8 +21,11 @@ _STEP: Final = 0.02
 class Doors:
     """See `sealcar_server.service.holding.Doors`."""
 
-    def __init__(self, data: DataSocket, streams: Streams, sessions: Sessions) -> None:
+    def __init__(
+        self, data: DataSocket, streams: Streams, sessions: Sessions, server: GrpcServer
+    ) -> None:
         self._data, self._streams, self._sessions = data, streams, sessions
+        self._server = server
 
     def check_permits(self) -> None:
         """End the transfers whose permits have fallen; gRPC's see to it before their next piece."""
@@ -51,3 +55,7 @@ class Doors:
             for session in self._sessions.connected()
             if session.received
         ]
+
+    def report(self, *, locked: bool) -> None:
+        """Let gRPC health say whether payloads can be read: one that can't isn't ready."""
+        self._server.serve(serving=not locked)

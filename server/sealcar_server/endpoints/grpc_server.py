@@ -63,7 +63,7 @@ class GrpcServer:
 
     def __init__(self, path: Path, guard: Guard, threads: int, services: tuple[str, ...]) -> None:
         self._path = path
-        self._services = ("", *services)
+        self._services = services
         self._pool = futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc")
         self._watchers = futures.ThreadPoolExecutor(1, thread_name_prefix="health")
         self.grpc: Final = grpc.server(
@@ -90,8 +90,14 @@ class GrpcServer:
         except (RuntimeError, OSError) as error:
             raise StorageError(f"can't listen on {self._path}") from error
         self.grpc.start()
+        self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+        self.serve(serving=True)
+
+    def serve(self, *, serving: bool) -> None:
+        """Report whether the services can be used; the server as a whole lives in any case."""
+        answer = health_pb2.HealthCheckResponse
         for service in self._services:
-            self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+            self._health.set(service, answer.SERVING if serving else answer.NOT_SERVING)
 
     def drain(self) -> None:
         """Report NOT_SERVING from now on; calls are still answered."""

@@ -82,6 +82,9 @@ class Doors(Protocol):
     def holders(self) -> Sequence[Holder]:
         """Return who was handed plaintext."""
 
+    def report(self, *, locked: bool) -> None:
+        """Tell whoever watches the daemon's health."""
+
 
 class _NoDoors:
     def check_permits(self) -> None:
@@ -93,6 +96,9 @@ class _NoDoors:
     def holders(self) -> Sequence[Holder]:
         """Nobody was handed anything."""
         return ()
+
+    def report(self, *, locked: bool) -> None:
+        """Nobody watches."""
 
 
 NO_DOORS: Final[Doors] = _NoDoors()

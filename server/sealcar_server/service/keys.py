@@ -89,7 +89,9 @@ class Keys:
 
     def serve_behind(self, doors: Doors) -> None:
         """Let these know when transfers have to end."""
-        self._doors = doors
+        with self._turn:
+            self._doors = doors
+            doors.report(locked=self._gate.locked)
 
     def status(self) -> tuple[KekStatus, ...]:
         """Ask every key provider for its health; nobody is asked while the daemon is locked."""
@@ -213,6 +215,7 @@ class Keys:
         """
         with self._turn:
             self._gate.set(locked=True)
+            self._doors.report(locked=True)
             holders = tuple(self._doors.holders())
             self._custody.lock()
             aborted = self._registry.revoke(lambda _transaction: True)
@@ -235,4 +238,5 @@ class Keys:
                 self._custody.lock()
                 raise
             self._gate.set(locked=False)
+            self._doors.report(locked=False)
         _log.warning("unlocked")
