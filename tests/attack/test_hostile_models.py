@@ -537,10 +537,13 @@ def test_a_package_that_is_sealed_already_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "key", ["session.model_external_initializers_file_folder_path", "ep.context_file_path"]
 )
-def test_a_package_that_moves_where_files_are_looked_for_is_refused(
-    tmp_path: Path, key: str
+@pytest.mark.parametrize(
+    "value", ["/etc/x", "../x", "a/../../x", "x\0", f"sha256:{'0' * 64}/x", 5, ["x"]]
+)
+def test_a_package_that_has_files_looked_for_outside_of_it_is_refused(
+    tmp_path: Path, key: str, value: object
 ) -> None:
-    info = {"ort": {"model_file": "m.onnx", "session_options": {key: "elsewhere"}}}
+    info = {"ort": {"model_file": "m.onnx", "session_options": {key: value}}}
     assert key in refuse_package(write_package(tmp_path, executor_info=info))
 
 

@@ -84,7 +84,7 @@ def test_names_given_are_the_names_taken(tmp_path: Path) -> None:
         {"variant": ""},
     ],
 )
-def test_a_name_that_breaks_a_rule_is_refused(tmp_path: Path, wrong: dict[str, str]) -> None:
+def test_a_name_that_breaks_a_rule_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     (tmp_path / "m.onnx").write_bytes(raw(model()))
     with pytest.raises(InvalidNameError):
         publish.plan(tmp_path / "m.onnx", **wrong)
@@ -220,7 +220,7 @@ def test_moved_initializers_take_a_free_name(tmp_path: Path) -> None:
     [
         ({"layout": "installed"}, "portable"),
         ({"schema_version": "1.1"}, "newer minor"),
-        ({"shared_assets": {"sha256:" + "0" * 64: "a"}}, "shared assets"),
+        ({"shared_assets": {"sha256:" + "0" * 64: "a"}}, "shared asset sha256:0+: 'a' does not"),
         ({"additional_metadata": {"sealcar": {}}}, "sealed already"),
         ({"components": {"c": {"variants": {"v": {}, "V": {}}}}}, "only case"),
         ({"components": {"c": {"variants": {"gone": {}}}}}, "no directory"),

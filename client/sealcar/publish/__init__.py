@@ -3,7 +3,7 @@
 Nothing is sent from here, and nothing is written.
 """
 
+from sealcar.publish.payloads import PlannedPayload
 from sealcar.publish.plan import ImportPlan, plan
-from sealcar.publish.variants import PlannedPayload
 
 __all__ = ["ImportPlan", "PlannedPayload", "plan"]

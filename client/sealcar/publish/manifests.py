@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 _VERSION: Final = "1.0"
 # what sealing adds to a package
 _SEALED: Final = "sealcar"
-_ASSET: Final = "sha256:"
-# session options that make ONNX Runtime look for files elsewhere than beside the model
-_FOLDERS: Final = ("session.model_external_initializers_file_folder_path", "ep.context_file_path")
 
 
 def for_model(name: str, version: str, scope: tuple[str, str], file: str) -> str:
@@ -47,12 +44,14 @@ def check(package: Package) -> None:
         InvalidPackageError: it uses what isn't supported, or is sealed already.
     """
     if package.schema_version.minor:
-        raise InvalidPackageError("schema_version: a newer minor version than 1.0 isn't supported")
-    if package.layout != "portable":
-        raise InvalidPackageError("layout: only portable packages can be imported")
-    if package.shared_assets:
         raise InvalidPackageError(
-            "shared assets aren't supported yet: put their files into the variants that use them"
+            "schema_version: a newer minor version than 1.0 isn't supported, since it may have "
+            "fields that nobody here understands; update sealcar"
+        )
+    if package.layout != "portable":
+        raise InvalidPackageError(
+            "layout: only portable packages can be imported, since the files of an installed one "
+            "may lie anywhere; save it to a new place as a portable one"
         )
     metadata = package.manifest.get("additional_metadata")
     if isinstance(metadata, dict) and _SEALED in metadata:
@@ -77,17 +76,6 @@ def _check_info(info: ExecutorInfo) -> None:
         raise InvalidPackageError(f"{where}: the variant is sealed already")
     if not isinstance(info.value, dict):
         raise InvalidPackageError(f"{where}: its file must hold an object")
-    if info.namespace != "ort":
-        return
-    options = info.value.get("session_options", {})
-    if not isinstance(options, dict):
-        raise InvalidPackageError(f"{where}.session_options must be an object")
-    for key in _FOLDERS:
-        if options.get(key):
-            raise InvalidPackageError(f"{where}.session_options[{key!a}] isn't supported")
-    model = info.value.get("model_file")
-    if isinstance(model, str) and model.startswith(_ASSET):
-        raise InvalidPackageError(f"{where}.model_file in a shared asset isn't supported yet")
 
 
 def _check_twins(what: str, found: list[str]) -> None:

@@ -6,18 +6,23 @@ import stat
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
-from sealcar import modelpackage, names
+from sealcar import names
 from sealcar.errors import InvalidNameError, InvalidPackageError, InvalidRequestError, NotFoundError
-from sealcar.publish import manifests
+from sealcar.publish import archives, assets, manifests, packages
+from sealcar.publish.declared import declared
+from sealcar.publish.models import add_model, beside
+from sealcar.publish.payloads import Payloads, PlannedPayload
 from sealcar.publish.sources import SourceTree
-from sealcar.publish.variants import PlannedPayload, collect_all, collect_model
+from sealcar.publish.variants import NoFiles, collect
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-_STRICT: Final = modelpackage.Rules(unique_keys=True)
+    from sealcar.modelpackage import Variant
+    from sealcar.publish.packages import OpenedPackage
 
 
 @dataclass(frozen=True)
@@ -65,16 +70,20 @@ def plan(
     version: str | None = None,
     component: str = "main",
     variant: str = "onnx",
+    keep_inline: bool = False,
 ) -> ImportPlan:
-    """Plan the import of a model package's directory, or of one ONNX file and what belongs to it.
+    """Plan the import of a model package, or of one model and what belongs to it.
 
     Args:
-        source: a directory with a manifest, or a model file.
+        source: a directory with a manifest, a tar archive of one, or a model's file: ONNX, or ONNX
+            Runtime's own format.
         name: of the package in the store; default: the manifest's, else the file's without its
             ending.
         version: in the store; default: the daemon chooses.
         component: where a single file goes.
         variant: where a single file goes.
+        keep_inline: initializers of 64 KiB and more stay in their models. Otherwise they move into
+            a payload of their own, so that they can be mapped and shared.
 
     Raises:
         InvalidPackageError: it breaks a rule of packages or ONNX files; names the place and the
@@ -84,16 +93,23 @@ def plan(
     if version:
         names.store_name(version, "package version")
     source = Path(source)
-    if _is_directory(source):
-        return _package(source, name, version or "")
-    _check_scope(component, variant)
-    chosen = _store_name(name, source.stem)
     with ExitStack() as files:
+        if _is_directory(source):
+            opened = packages.open_directory(source, files)
+            return _package(opened, (name, version or ""), files, keep_inline=keep_inline)
         tree = SourceTree(source.parent)
         files.callback(tree.close)
-        payloads = collect_model(tree, source.name, component, variant)
+        file = tree.open(source.name, named_by_caller=True)
+        if archives.is_archive(file):
+            opened = packages.open_archive(file, source)
+            return _package(opened, (name, version or ""), files, keep_inline=keep_inline)
+        _check_scope(component, variant)
+        chosen = _store_name(name, source.stem)
+        payloads = Payloads(tree, component, variant)
+        around = beside(payloads, source.name)
+        add_model(payloads, source.name, around, taken=None if keep_inline else ())
         text = manifests.for_model(chosen, version or "", (component, variant), source.name)
-        return ImportPlan(chosen, version or "", text, tuple(payloads), files.pop_all())
+        return ImportPlan(chosen, version or "", text, tuple(payloads.all()), files.pop_all())
 
 
 def _is_directory(source: Path) -> bool:
@@ -103,35 +119,51 @@ def _is_directory(source: Path) -> bool:
         raise NotFoundError(f"{names.shown(str(source))} can't be found") from error
 
 
-def _package(root: Path, name: str | None, version: str) -> ImportPlan:
-    try:
-        package = modelpackage.open(root, _STRICT)
-    except modelpackage.PackageError as error:
-        raise InvalidPackageError(str(error)) from error
+def _package(
+    opened: OpenedPackage, given: tuple[str | None, str], files: ExitStack, *, keep_inline: bool
+) -> ImportPlan:
+    package = opened.package
     manifests.check(package)
-    chosen = _store_name(name, package.name, package.root.name)
-    payloads: list[PlannedPayload] = []
-    with ExitStack() as files:
-        for component in package.components.values():
-            for variant in component.variants.values():
-                _check_scope(component.name, variant.name)
-                tree = _tree(package, component.name, variant)
-                files.callback(tree.close)
-                payloads += collect_all(tree, component.name, variant)
-        if not payloads:
-            raise InvalidPackageError("the package has no files")
-        text = manifests.inlined(package)
-        return ImportPlan(chosen, version, text, tuple(payloads), files.pop_all())
+    chosen = _store_name(given[0], package.name, package.root.name, package.root.stem)
+    shared = assets.open_assets(opened)
+    variants = list(_variants(opened, shared, keep_inline=keep_inline))
+    for asset in shared.values():
+        assets.finish(asset)
+    payloads = [item for found in (*shared.values(), *variants) for item in found.all()]
+    if not payloads:
+        raise InvalidPackageError("the package has no files")
+    text = manifests.inlined(package)
+    return ImportPlan(chosen, given[1], text, tuple(payloads), files.pop_all())
 
 
-def _tree(
-    package: modelpackage.Package, component: str, variant: modelpackage.Variant
-) -> SourceTree:
-    if variant.directory is None:
-        raise InvalidPackageError("the variant has no directory").at(
-            component=component, variant=variant.name
-        )
-    return SourceTree(package.root, variant.directory.relative_to(package.root).parts)
+def _variants(
+    opened: OpenedPackage, shared: Mapping[str, Payloads], *, keep_inline: bool
+) -> Iterator[Payloads]:
+    """Yield the payloads of each variant; what models of theirs use of assets is added to these."""
+    for component in opened.package.components.values():
+        for variant in component.variants.values():
+            _check_scope(component.name, variant.name)
+            try:
+                yield _variant(opened, component.name, variant, shared, keep_inline=keep_inline)
+            except InvalidPackageError as error:
+                raise error.at(component=component.name, variant=variant.name) from None
+
+
+def _variant(
+    opened: OpenedPackage,
+    component: str,
+    variant: Variant,
+    shared: Mapping[str, Payloads],
+    *,
+    keep_inline: bool,
+) -> Payloads:
+    told = declared(variant, shared)
+    if variant.directory is None and not told.assets:
+        raise InvalidPackageError("the variant has no directory")
+    tree = NoFiles() if variant.directory is None else opened.tree(variant.directory)
+    own = Payloads(tree, component, variant.name)
+    collect(own, variant, told, shared, keep_inline=keep_inline)
+    return own
 
 
 def _check_scope(component: str, variant: str) -> None:

@@ -1,102 +1,28 @@
 """The files of a publisher: opened once, from a directory's descriptor, never through a link.
 
-What was opened is what is checked and what is read; a file that changes meanwhile is noticed and
-refused. Everything that isn't a plain file with exactly one name is refused: links and hard links
+Everything that isn't a plain file with exactly one name is refused: links and hard links
 lead to what the publisher may read but never meant to publish.
 """
 
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from sealcar import names
-from sealcar.errors import (
-    ExhaustedError,
-    InvalidNameError,
-    InvalidPackageError,
-    NotFoundError,
-    StorageError,
-)
+from sealcar.errors import ExhaustedError, InvalidPackageError, NotFoundError, StorageError
 from sealcar.names import shown
+from sealcar.publish.files import SourceFile, checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-CHUNK: Final = 1 << 20
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TOO_MANY: Final = (errno.ENFILE, errno.EMFILE)
-
-
-class SourceFile:
-    """One opened file.
-
-    Attributes:
-        name: relative to the tree it was opened in.
-        size: when it was opened.
-    """
-
-    def __init__(self, fd: int, name: str) -> None:
-        self.name = name
-        self._fd = fd
-        self._closing = weakref.finalize(self, os.close, fd)
-        self._state = self._look()
-        self.size = self._state[1]
-
-    def close(self) -> None:
-        """Close the file; mappings of it stay."""
-        self._closing()
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield all of it, in pieces of at most 1 MiB.
-
-        Raises:
-            InvalidPackageError: it changed since it was opened.
-            StorageError: it can't be read.
-        """
-        at = 0
-        while at < self.size:
-            try:
-                piece = os.pread(self._fd, min(CHUNK, self.size - at), at)
-            except OSError as error:
-                raise StorageError(f"{shown(self.name)}: {error.strerror}") from error
-            if not piece:
-                break
-            at += len(piece)
-            yield piece
-        self.check_unchanged()
-
-    def map(self) -> memoryview:
-        """Return all of it, mapped.
-
-        Raises:
-            StorageError: it can't be mapped.
-        """
-        if not self.size:
-            return memoryview(b"")
-        try:
-            return memoryview(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ))
-        except (OSError, ValueError) as error:
-            raise StorageError(f"{shown(self.name)} can't be mapped: {error}") from error
-
-    def check_unchanged(self) -> None:
-        """Check that nobody wrote to it since it was opened.
-
-        Raises:
-            InvalidPackageError: somebody did.
-        """
-        if self._look() != self._state:
-            raise InvalidPackageError(f"{shown(self.name)} changed while it was read")
-
-    def _look(self) -> tuple[int, int, int]:
-        now = os.fstat(self._fd)
-        return now.st_ino, now.st_size, now.st_mtime_ns
 
 
 class SourceTree:
@@ -137,10 +63,7 @@ class SourceTree:
             NotFoundError, StorageError, ExhaustedError: it can't be opened.
         """
         if name not in self._files:
-            try:
-                names.payload(name)
-            except InvalidNameError as error:
-                raise InvalidPackageError(error.message) from error
+            checked_name(name)
             with _reasons(name):
                 self._files[name] = self._open(name, named_by_caller=named_by_caller)
         return self._files[name]
@@ -158,11 +81,7 @@ class SourceTree:
         with _reasons(prefix):
             entries = sorted(os.listdir(directory))
         for entry in entries:
-            name = prefix + entry
-            try:
-                names.payload(name)
-            except InvalidNameError as error:
-                raise InvalidPackageError(error.message) from error
+            name = checked_name(prefix + entry)
             with _reasons(name):
                 mode = os.stat(entry, dir_fd=directory, follow_symlinks=False).st_mode
             if not stat.S_ISDIR(mode):
