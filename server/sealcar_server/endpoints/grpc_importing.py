@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.permit import Permit
     from sealcar_server.access.principal import Principal
-    from sealcar_server.service.importing import ImportSession
+    from sealcar_server.service.importers import Session
     from sealcar_server.service.packages import Packages
     from sealcar_server.service.values import Imported
 
@@ -36,7 +36,9 @@ def take_in(
         raise WrongStateError("an import starts with begin").at(phase="import")
     begin = first.begin
     package = begin.package
-    plan = ImportPlan(package.name, package.version, begin.manifest_json, begin.kek_alias)
+    plan = ImportPlan(
+        package.name, package.version, begin.manifest_json, begin.kek_alias, sealed=begin.sealed
+    )
     permit = packages.importing(caller, package.name)
     with packages.import_(caller, plan) as session:
         yield from _imported(
@@ -53,7 +55,7 @@ def _permitted(requests: Iterator[pb.ImportRequest], permit: Permit) -> Iterator
 
 
 def _imported(
-    session: ImportSession,
+    session: Session,
     requests: Iterator[pb.ImportRequest],
     publish: Callable[[int], Imported],
 ) -> Iterator[pb.ImportResponse]:
@@ -80,7 +82,7 @@ def _imported(
     raise WrongStateError("the import was cut before finish: nothing was kept")
 
 
-def _announce(session: ImportSession, payload: pb.ImportPayload) -> None:
+def _announce(session: Session, payload: pb.ImportPayload) -> None:
     session.payload(
         payload.component,
         payload.variant,

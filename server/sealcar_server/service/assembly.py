@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
+from sealcar_server.service.admitting import Admission
 from sealcar_server.service.asset_index import AssetIndex
 from sealcar_server.service.checking import ModelChecker, Unchecked
 from sealcar_server.service.commit_check import CommitCheck
@@ -13,6 +14,7 @@ from sealcar_server.service.entrance import Entrance
 from sealcar_server.service.exporting import Exporter
 from sealcar_server.service.gate import Gate
 from sealcar_server.service.importing import Importer
+from sealcar_server.service.importers import Importers, SealedImporter
 from sealcar_server.service.keys import Keys, Works
 from sealcar_server.service.listing import Listing
 from sealcar_server.service.looking import Looking
@@ -117,7 +119,9 @@ class Service:
         return cls(
             Listing(gate, store, pointers, trail),
             Looking(gate, store, entrance, pointers),
-            Packages(gate, importer, entrance=entrance, opener=opener, meter=meter, trail=trail),
+            Packages(
+                gate, importers, entrance=entrance, verifier=verifier, meter=meter, trail=trail
+            ),
             Exporter(gate, entrance, opener),
             Payloads(gate, opener, store, publisher=publisher, registry=registry, trail=trail),
             Keys(
@@ -133,3 +137,8 @@ class Service:
     def close(self) -> None:
         """Abort every open transaction."""
         self.payloads.close()
+        verifier = Verifier(opener, store_key)
+        admission = Admission(store, opener, seen, pointers.tombstones)
+        importers = Importers(
+            importer, SealedImporter(store, keyring, pointers, admission, turns, meter)
+        )

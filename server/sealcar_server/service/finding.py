@@ -12,6 +12,8 @@ from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service.opened import OpenedPackage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import SealRecord
@@ -90,12 +92,26 @@ def find(place: Generation) -> Found:
         NotAuthenticError: no sealcar wrote it.
         UnknownFormatError: sealcar didn't seal it, or a newer one did.
     """
-    data = place.manifest()
+    return parsed(place.manifest(), lambda _: place)
+
+
+def parsed(data: bytes, place: Callable[[SealRecord], Generation]) -> Found:
+    """Read a manifest that may lie elsewhere.
+
+    Args:
+        data: its bytes.
+        place: says where a generation with this record belongs.
+
+    Raises:
+        NotAuthenticError: no sealcar wrote it.
+        UnknownFormatError: sealcar didn't seal it, or a newer one did.
+    """
     manifest = strict_json(data, error=NotAuthenticError)
     if not isinstance(manifest, dict):
         raise NotAuthenticError("the manifest is no object")
     text, tag = record.open_envelope(manifest)
-    return Found(place, data, manifest, text, tag, record.parse(text))
+    sealed = record.parse(text)
+    return Found(place(sealed), data, manifest, text, tag, sealed)
 
 
 def check_place(sealed: SealRecord, place: Generation) -> None:

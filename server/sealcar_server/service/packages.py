@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.entrance import Entrance
-    from sealcar_server.service.importing import Importer, ImportSession
-    from sealcar_server.service.opening import Opener
+    from sealcar_server.service.importers import Importers, Session
     from sealcar_server.service.values import Imported, ImportPlan, Verified
 
 
@@ -39,7 +38,7 @@ class Packages:
     def __init__(
         self,
         policy: Rules,
-        importer: Importer,
+        importer: Importers,
         *,
         entrance: Entrance,
         opener: Opener,
@@ -50,13 +49,14 @@ class Packages:
         self._entrance, self._trail = entrance, trail
         self._opener, self._meter = opener, meter
 
-    def import_(self, principal: Principal, plan: ImportPlan) -> ImportSession:
+    def import_(self, principal: Principal, plan: ImportPlan) -> Session:
         """Begin to take a package in.
 
         Raises:
             NotFoundError, DeniedError: the caller may not import it.
             InvalidNameError, InvalidPackageError: name or manifest breaks a rule.
-            AlreadyExistsError: the version was imported before.
+            AlreadyExistsError: the version, or this very generation, was imported before.
+            DamagedError: a sealed export isn't what it should be, or older than what was seen.
             KeyRefusedError, KeyUnavailableError: its key can't be wrapped.
             ExhaustedError, StorageError: nothing can be staged.
         """
@@ -70,7 +70,7 @@ class Packages:
             unaccounted.pop_all()
             return session
 
-    def publish(self, principal: Principal, session: ImportSession, payloads: int) -> Imported:
+    def publish(self, principal: Principal, session: Session, payloads: int) -> Imported:
         """End an import: what came in becomes a package.
 
         Raises:

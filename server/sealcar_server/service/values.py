@@ -112,12 +112,21 @@ class ResolvedReference:
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """What an import begins with. An empty version is chosen from the manifest."""
+    """What an import begins with.
+
+    Attributes:
+        name: of the package.
+        version: empty: chosen from the manifest.
+        manifest_json: of a sealed one with its seal record.
+        kek_alias: empty: the store's default.
+        sealed: what follows is ciphertext, a sealed export's.
+    """
 
     name: str
     version: str
     manifest_json: str
     kek_alias: str = ""
+    sealed: bool = False
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,10 @@ class LocalStore:
             return []
         return sorted(map(int, found), reverse=True)
 
+    def place(self, name: str, version: str, number: int) -> Generation:
+        """Return where a generation belongs, whether or not it is there; as `stage` for names."""
+        return Generation(self._root, store_package(name), store_version(version), number)
+
     def newest(self, name: str, version: str) -> int:
         """Return the number of the newest complete generation; 0 if there is none."""
         numbers = self.numbers(name, version)

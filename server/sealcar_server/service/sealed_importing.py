@@ -1,0 +1,239 @@
+"""Takes a sealed export in: its ciphertext stays as it is, and all of it is checked first."""
+
+from __future__ import annotations
+
+import hmac
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Self
+
+from sealcar.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidPackageError,
+    NotAuthenticError,
+    TruncatedError,
+    WrongStateError,
+)
+from sealcar_server.keys.provider import WrappedKey, package_context
+from sealcar_server.sealing.derivation import PackageKeys
+from sealcar_server.sealing.layout import Layout
+from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.sealing.values import RecordAsset
+from sealcar_server.service import finding
+from sealcar_server.service.admitting import authentic, check_asked
+from sealcar_server.service.failing import during
+from sealcar_server.service.metering import timed
+from sealcar_server.service.opened import every_payload
+from sealcar_server.service.sealed_arriving import SealedArriving
+from sealcar_server.service.serving import keyed_digest, payload_key
+from sealcar_server.service.trees import tree_uri
+from sealcar_server.service.values import Imported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from sealcar_server.service.importers import SealedImporter
+    from sealcar_server.service.opened import Held
+    from sealcar_server.service.values import ImportPlan
+
+
+class SealedImport:
+    """One sealed export on its way in. For one thread; aborted on leaving unless finished.
+
+    It keeps its name, version, package id, key and number.
+
+    Args:
+        plan: what the caller asked for, its name checked.
+        importer: what it works with.
+
+    Raises:
+        InvalidPackageError: it is asked for under another name, version or key than its own.
+        DamagedError: the record isn't authentic, or the manifest not what was sealed.
+        KeyRefusedError, KeyUnavailableError: its key can't be unwrapped here.
+        AlreadyExistsError, ConflictError, RolledBackError, WrongStateError: it may not come in.
+        ExhaustedError, StorageError: nothing can be staged.
+    """
+
+    def __init__(self, plan: ImportPlan, importer: SealedImporter) -> None:
+        self._with = importer
+        found = finding.parsed(
+            plan.manifest_json.encode(),
+            lambda own: importer.store.place(own.name, own.version, own.generation),
+        )
+        record = found.record
+        self.name, self.version = record.name, record.version
+        check_asked(plan, found)
+        wrapped = WrappedKey(record.kek_version, record.wrapped)
+        root = importer.keyring.unwrap(
+            record.kek_alias, wrapped, package_context(record.package_id)
+        )
+        with ExitStack() as undo:
+            self._keys = undo.enter_context(PackageKeys(root, record.package_id))
+            self._opened = authentic(found, self._keys)
+            importer.admission.check(self._opened)
+            importer.pointers.refuse_forged(self.name)
+            self._staging = importer.store.stage(self.name, self.version)
+            undo.pop_all()
+        self._data, self._scratch = found.data, Scratch()
+        self._expected = {_key(held): held for held in every_payload(self._opened)}
+        self._files: dict[str, dict[str, bytes]] = {one.uri: {} for one in record.assets}
+        self._arriving: tuple[Held, SealedArriving] | None = None
+        self._came = 0
+        self._ended = False
+
+    def payload(
+        self, component: str, variant: str, name: str, kind: str, size: int, *, asset: str = ""
+    ) -> None:
+        """Announce the next payload; its ciphertext follows.
+
+        Raises:
+            InvalidPackageError: the record has none such, or it came already.
+            TruncatedError: its size isn't the record's, or the payload before is incomplete.
+            ExhaustedError, StorageError: it can't be written. Any error ends the import.
+        """
+        with self._step(component=component, variant=variant, payload=name):
+            self._complete()
+            held = self._expected.pop((component, variant, asset, name), None)
+            if held is None or held.payload.kind != kind:
+                raise InvalidPackageError("the seal record has no such payload, or it came twice")
+            _check_size(held, size)
+            key = payload_key(self._keys, held)
+            sealed = SealedArriving(held.payload, self._create(held), key, self._scratch)
+            self._arriving = (held, sealed)
+
+    def data(self, data: bytes) -> None:
+        """Take the next bytes of the payload announced last.
+
+        Raises:
+            WrongStateError: none was announced.
+            DamagedError: they aren't what the record names.
+            ExhaustedError, StorageError: they can't be written. Any error ends the import.
+        """
+        with self._step(**self._place()), timed(self._with.meter, "verify"):
+            if self._arriving is None:
+                raise WrongStateError("bytes came before a payload was announced")
+            self._arriving[1].feed(data)
+
+    def finish(self, count: int) -> Imported:
+        """Publish the generation; it is current if its version is new here.
+
+        Raises:
+            TruncatedError: not all payloads of the record came.
+            NotAuthenticError: a shared asset isn't the one that its URI names.
+            AlreadyExistsError, RolledBackError: somebody published meanwhile.
+            ExhaustedError, StorageError: it can't be written. Any error ends the import.
+        """
+        record = self._opened.record
+        with self._step():
+            self._complete()
+            if self._expected or count != self._came:
+                raise TruncatedError(
+                    f"{self._came} payloads came, {count} were sent, "
+                    f"{self._came + len(self._expected)} are in the seal record"
+                )
+            self._settle()
+            with self._with.turns.of(self.name, self.version):
+                self._with.admission.check(self._opened)
+                self._publish()
+        self.abort()
+        return Imported(self.name, self.version, record.generation, record.package_id)
+
+    def abort(self) -> None:
+        """Throw away what is not published, and every secret; twice is fine."""
+        if self._ended:
+            return
+        self._ended = True
+        with ExitStack() as ending:
+            ending.callback(self._staging.discard)
+            if self._arriving is not None:
+                ending.callback(self._arriving[1].close)
+            ending.callback(self._scratch.wipe)
+            ending.callback(self._keys.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.abort()
+
+    def _create(self, held: Held) -> int:
+        owner, name = held.owner, held.payload.name
+        if isinstance(owner, RecordAsset):
+            return self._staging.create_asset(_label(owner), name)
+        return self._staging.create_payload(owner.component, owner.variant, name)
+
+    def _complete(self) -> None:
+        """Check the end of the payload that was arriving."""
+        if self._arriving is None:
+            return
+        held, arriving = self._arriving
+        with during("verify", **held.place):
+            stored, opened = arriving.finish()
+            payload = held.payload
+            digest = keyed_digest(self._keys, held, opened)
+            if payload.digest and not hmac.compare_digest(digest, payload.digest):
+                raise NotAuthenticError("the plaintext isn't the one that was imported")
+        if isinstance(held.owner, RecordAsset):
+            self._files[held.owner.uri][payload.name] = stored
+        self._arriving = None
+        self._came += 1
+
+    def _settle(self) -> None:
+        """Check every asset against its URI, and give it its place."""
+        for asset in self._opened.record.assets:
+            files = self._files[asset.uri]
+            if tree_uri(files) != asset.uri:
+                raise NotAuthenticError(f"the files of {asset.uri} aren't those it names")
+            if files:
+                self._staging.name_asset(_label(asset), asset.uri)
+        for variant in self._opened.record.variants:
+            self._staging.create_variant(variant.component, variant.variant)
+
+    def _publish(self) -> None:
+        place, pointers = self._opened.place, self._with.pointers
+        first = not self._with.store.newest(place.name, place.version)
+        moving = pointers.moving(place.name, place.version, place.number)
+        with moving if first else nullcontext():
+            try:
+                published = self._staging.publish(self._data, place.number)
+            except ConflictError as error:
+                raise AlreadyExistsError("another import of it was faster") from error
+            self._with.admission.opener.saw(published, self._opened.digest)
+
+    def _place(self) -> dict[str, str]:
+        return {} if self._arriving is None else self._arriving[0].place
+
+    @contextmanager
+    def _step(self, **place: str) -> Iterator[None]:
+        with during("verify", package=self.name, version=self.version, **place):
+            if self._ended:
+                raise WrongStateError("the import has ended")
+            try:
+                yield
+            except BaseException:
+                self.abort()
+                raise
+
+
+def _check_size(held: Held, size: int) -> None:
+    sealed = Layout.of_plain(held.payload.size).file_size
+    if size != sealed:
+        raise TruncatedError(f"{size} sealed bytes were announced, the record says {sealed}")
+
+
+def _key(held: Held) -> tuple[str, str, str, str]:
+    owner, name = held.owner, held.payload.name
+    if isinstance(owner, RecordAsset):
+        return "", "", owner.uri, name
+    return owner.component, owner.variant, "", name
+
+
+def _label(asset: RecordAsset) -> str:
+    """Return what tells an asset from others until its files are checked."""
+    return asset.uri.replace(":", "-staged-")
