@@ -69,6 +69,8 @@ class Pair(RuleBasedStateMachine):
         its = package_oracle.outcome(lambda: str(there()))
         if its == "ValueError" and mine != its and self.is_outside():
             self.part("layout_checked_late")
+        elif mine == "FileNotFoundError" != its and not self.saved():
+            self.part("unsaved_paths")
         else:
             assert self.here(mine) == self.here(its)
         return mine
