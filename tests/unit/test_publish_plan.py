@@ -125,6 +125,45 @@ def test_big_initializers_move_into_a_payload_beside_the_model(tmp_path: Path) -
     ]
 
 
+def test_big_initializers_stay_in_the_model_if_the_publisher_wants_that(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(raw(model(inline("W", BIG))))
+    package(tmp_path, components={"c": {"variants": {"v": {"variant_directory": "v"}}}})
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / "m.onnx").write_bytes(raw(model(inline("W", BIG))))
+    for source in (tmp_path / "m.onnx", tmp_path):
+        with publish.plan(source, name="x", keep_inline=True) as plan:
+            assert content(plan) == {"m.onnx": (tmp_path / "m.onnx").read_bytes()}
+
+
+def test_a_model_of_the_runtimes_own_format_comes_as_it_is(tmp_path: Path) -> None:
+    data = b"\x1c\0\0\0ORTM" + bytes(100_000)
+    path = tmp_path / "m.ort"
+    path.write_bytes(data)
+    with publish.plan(path) as plan:
+        assert names(plan) == [("main", "onnx", "m.ort", "model")]
+        assert content(plan) == {"m.ort": data}
+        assert '"model_file":"m.ort"' in plan.manifest_json
+
+
+def test_in_a_package_such_models_are_models_too_whatever_they_are_called(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    for name in ("a.ort", "b.onnx", "c.bin"):
+        (tmp_path / "v" / name).write_bytes(b"\x1c\0\0\0ORTM" + bytes(100))
+    info = {"ort": {"model_file": "c.bin"}}
+    package(tmp_path, components={"c": {"variants": {"v": {"executor_info": info}}}})
+    with publish.plan(tmp_path, name="x") as plan:
+        assert {item.name: item.kind for item in plan.payloads} == dict.fromkeys(
+            ("a.ort", "b.onnx", "c.bin"), "model"
+        )
+
+
+def test_a_file_that_only_calls_itself_such_a_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.ort"
+    path.write_bytes(raw(model()))
+    with pytest.raises(InvalidPackageError, match="own format"):
+        publish.plan(path)
+
+
 def test_a_model_that_was_named_by_the_caller_may_have_more_names(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(raw(model()))

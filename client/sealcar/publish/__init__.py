@@ -5,5 +5,6 @@ Nothing is sent from here, and nothing is written.
 
 from sealcar.publish.payloads import PlannedPayload
 from sealcar.publish.plan import ImportPlan, plan
+from sealcar.publish.sealed import sealed_plan
 
-__all__ = ["ImportPlan", "PlannedPayload", "plan"]
+__all__ = ["ImportPlan", "PlannedPayload", "plan", "sealed_plan"]

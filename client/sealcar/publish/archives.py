@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_MEMBERS: Final = 100_000
 # a header with a member's long name or attributes; far more than any of them needs
 _MAX_HEADER: Final = 1 << 16
+# what a path may have on a disk
+_MAX_PATH: Final = 4096
 _BLOCK: Final = tarfile.BLOCKSIZE
 _MAGIC: Final = (257, b"ustar")
 _COMPRESSED: Final = {
@@ -57,14 +59,16 @@ class Archive:
 
     Args:
         file: the archive, which must stay open.
+        most: how many files and directories it may hold.
 
     Raises:
         InvalidPackageError: it is damaged, or holds something else or too much.
         StorageError: it can't be read.
     """
 
-    def __init__(self, file: SourceFile) -> None:
+    def __init__(self, file: SourceFile, most: int = MAX_MEMBERS) -> None:
         self._file = file
+        self._most = most
         self._files: dict[str, tuple[int, int]] = {}
         self._folders: set[str] = {""}
         try:
@@ -118,8 +122,8 @@ class Archive:
         with tarfile.TarFile(fileobj=source, mode="r", errorlevel=2) as tar:
             while (member := tar.next()) is not None:
                 self._add(member)
-                if len(self._files) + len(self._folders) > MAX_MEMBERS:
-                    raise InvalidPackageError(f"the archive has over {MAX_MEMBERS} members")
+                if len(self._files) + len(self._folders) > self._most:
+                    raise InvalidPackageError(f"the archive has over {self._most} members")
                 # else it keeps all of them, a second time
                 tar.members.clear()  # type: ignore[attr-defined]  # has no other name
             # the parser takes a header that is damaged for the end
@@ -210,6 +214,8 @@ class _Headers(io.RawIOBase):
 
 def _canonical(name: str) -> str:
     """Return a member's name without what doesn't count; empty for the top."""
+    if len(name) > _MAX_PATH:
+        raise InvalidPackageError(f"member {shown(name)} of the archive has too long a name")
     parts = name.split("/")
     if name.startswith("/") or ".." in parts:
         raise InvalidPackageError(f"member {shown(name)} of the archive lies outside of it")

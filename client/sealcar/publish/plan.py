@@ -96,13 +96,15 @@ def plan(
     with ExitStack() as files:
         if _is_directory(source):
             opened = packages.open_directory(source, files)
-            return _package(opened, (name, version or ""), files, keep_inline=keep_inline)
+            chosen = _store_name(name, opened.package.name, opened.package.root.name)
+            return _package(opened, (chosen, version or ""), files, keep_inline=keep_inline)
         tree = SourceTree(source.parent)
         files.callback(tree.close)
         file = tree.open(source.name, named_by_caller=True)
         if archives.is_archive(file):
             opened = packages.open_archive(file, source)
-            return _package(opened, (name, version or ""), files, keep_inline=keep_inline)
+            chosen = _store_name(name, opened.package.name, source.stem)
+            return _package(opened, (chosen, version or ""), files, keep_inline=keep_inline)
         _check_scope(component, variant)
         chosen = _store_name(name, source.stem)
         payloads = Payloads(tree, component, variant)
@@ -120,11 +122,10 @@ def _is_directory(source: Path) -> bool:
 
 
 def _package(
-    opened: OpenedPackage, given: tuple[str | None, str], files: ExitStack, *, keep_inline: bool
+    opened: OpenedPackage, named: tuple[str, str], files: ExitStack, *, keep_inline: bool
 ) -> ImportPlan:
     package = opened.package
     manifests.check(package)
-    chosen = _store_name(given[0], package.name, package.root.name, package.root.stem)
     shared = assets.open_assets(opened)
     variants = list(_variants(opened, shared, keep_inline=keep_inline))
     for asset in shared.values():
@@ -133,7 +134,7 @@ def _package(
     if not payloads:
         raise InvalidPackageError("the package has no files")
     text = manifests.inlined(package)
-    return ImportPlan(chosen, given[1], text, tuple(payloads), files.pop_all())
+    return ImportPlan(*named, text, tuple(payloads), files.pop_all())
 
 
 def _variants(

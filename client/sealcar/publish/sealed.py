@@ -1,0 +1,201 @@
+"""A sealed export on its way back into a store: what its seal record names, and no other file.
+
+Nothing of the record can be checked here. The daemon does that, before anything appears.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sealcar.errors import (
+    InvalidNameError,
+    InvalidPackageError,
+    NotFoundError,
+    SealcarError,
+    StorageError,
+)
+from sealcar.exports.paths import ASSETS, MANIFEST, PayloadPath
+from sealcar.names import shown
+from sealcar.publish import archives
+from sealcar.publish.payloads import PlannedPayload
+from sealcar.publish.plan import ImportPlan
+from sealcar.publish.sources import SourceTree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sealcar.publish.files import SourceFile
+
+# a message to the daemon has 4 MiB
+MAX_MANIFEST: Final = (4 << 20) - (64 << 10)
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class _Source(Protocol):
+    def manifest(self) -> bytes: ...
+
+    def open(self, path: PayloadPath) -> SourceFile: ...
+
+
+def sealed_plan(source: Path) -> ImportPlan | None:
+    """Plan the import of a sealed export, a directory or a tar; None: it isn't one.
+
+    Raises:
+        InvalidPackageError: its record is none, or a file that it names is missing.
+        StorageError, ExhaustedError: it can't be read.
+    """
+    source = Path(source)
+    with ExitStack() as files:
+        opened = _opened(source, files)
+        if opened is None:
+            return None
+        manifest = opened.manifest()
+        record = _record(manifest)
+        if record is None:
+            return None
+        payloads = [_planned(opened, *found) for found in _named(record)]
+        name, version = _text(record, "name"), _text(record, "version")
+        text = manifest.decode()
+        return ImportPlan(name, version, text, tuple(payloads), files.pop_all())
+
+
+class _Folder:
+    """An export in a directory, or a generation out of a copy of a store."""
+
+    def __init__(self, root: Path, files: ExitStack) -> None:
+        self._root, self._files = root, files
+        self._trees: dict[tuple[str, str], SourceTree] = {}
+
+    def manifest(self) -> bytes:
+        try:
+            fd = os.open(self._root / MANIFEST, _READ)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise StorageError(f"{MANIFEST} can't be read: {error.strerror}") from error
+        with os.fdopen(fd, "rb") as file:
+            return file.read(MAX_MANIFEST + 1)
+
+    def open(self, path: PayloadPath) -> SourceFile:
+        parts = _folder(path)
+        if parts not in self._trees:
+            self._trees[parts] = tree = SourceTree(self._root, parts)
+            self._files.callback(tree.close)
+        # copies of stores share files, and what came in isn't believed before it is checked
+        return self._trees[parts].open(path.name, named_by_caller=True)
+
+
+class _Tar:
+    """An export in a tar: at its top, or in the one directory there."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self._archive = archives.Archive(file)
+        tops = self._archive.tops()
+        only = f"{min(tops)}/" if len(tops) == 1 else ""
+        self._top = "" if self._archive.is_file(MANIFEST) else only
+
+    def manifest(self) -> bytes:
+        name = self._top + MANIFEST
+        if not self._archive.is_file(name):
+            return b""
+        return self._archive.open(name, MANIFEST).read(MAX_MANIFEST + 1)
+
+    def open(self, path: PayloadPath) -> SourceFile:
+        return self._archive.open(f"{self._top}{path}", str(path))
+
+
+def _opened(source: Path, files: ExitStack) -> _Source | None:
+    if source.is_dir():
+        return _Folder(source, files)
+    if not source.exists():
+        raise NotFoundError(f"{shown(str(source))} can't be found")
+    tree = SourceTree(source.parent)
+    files.callback(tree.close)
+    file = tree.open(source.name, named_by_caller=True)
+    return _Tar(file) if archives.is_archive(file) else None
+
+
+def _record(manifest: bytes) -> dict[str, Any] | None:
+    """Return what the record says; None if there is none."""
+    try:
+        value = json.loads(manifest)
+        metadata = value.get("additional_metadata") if isinstance(value, dict) else None
+        sealed = metadata.get("sealcar") if isinstance(metadata, dict) else None
+    except (ValueError, RecursionError):
+        return None  # no package at all, of which others say more
+    if sealed is None:
+        return None
+    if len(manifest) > MAX_MANIFEST:
+        raise InvalidPackageError(f"{MANIFEST} has over {MAX_MANIFEST} bytes: too many for a call")
+    try:
+        text = sealed["record"]
+        record = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _wrong("can't be read") from error
+    if not isinstance(record, dict):
+        raise _wrong("is no object")
+    return record
+
+
+def _named(record: dict[str, Any]) -> Iterator[tuple[PayloadPath, str]]:
+    """Yield path and kind of each payload."""
+    for variant in _objects(record, "variants"):
+        component, name = _text(variant, "component"), _text(variant, "variant")
+        for payload in _objects(variant, "payloads"):
+            path = f"{component}/{name}/{_text(payload, 'name')}"
+            yield _checked(path, (component, name)), _text(payload, "kind")
+    for asset in _objects(record, "assets"):
+        folder = _text(asset, "uri").replace(":", "-", 1)
+        for payload in _objects(asset, "payloads"):
+            path = f"{ASSETS}/{folder}/{_text(payload, 'name')}"
+            yield _checked(path, (ASSETS, folder)), _text(payload, "kind")
+
+
+def _checked(path: str, folder: tuple[str, str]) -> PayloadPath:
+    try:
+        found = PayloadPath.parse(path)
+    except InvalidNameError as error:
+        raise _wrong(f"names a bad path: {error.message}") from error
+    # a name with "/" in it would have been taken apart elsewhere
+    if _folder(found) != folder:
+        raise _wrong(f"names a bad path: {shown(path)}")
+    return found
+
+
+def _planned(opened: _Source, path: PayloadPath, kind: str) -> PlannedPayload:
+    try:
+        file = opened.open(path)
+    except (InvalidPackageError, NotFoundError) as error:
+        raise InvalidPackageError(f"a file of the export is missing: {error.message}") from error
+    return PlannedPayload(
+        path.component, path.variant, path.name, kind, file.size, file.chunks, path.asset
+    )
+
+
+def _folder(path: PayloadPath) -> tuple[str, str]:
+    if path.asset:
+        return ASSETS, path.asset.replace(":", "-", 1)
+    return path.component, path.variant
+
+
+def _objects(value: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = value.get(name)
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise _wrong(f"must have objects in {name}")
+    return found
+
+
+def _text(value: dict[str, Any], name: str) -> str:
+    found = value.get(name)
+    if not isinstance(found, str):
+        raise _wrong(f"must have a text as {name}")
+    return found
+
+
+def _wrong(finding: str) -> SealcarError:
+    return InvalidPackageError(f"the seal record of the export {finding}")
