@@ -75,6 +75,9 @@ class Store:
     """[store]: where packages are."""
 
     path: Annotated[Path, Spec(kinds.path(), "directory of the store")]
+    read_only: Annotated[
+        bool, Spec(kinds.boolean(), "true: nothing in the store is ever changed")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

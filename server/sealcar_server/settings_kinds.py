@@ -69,6 +69,18 @@ def choice(*values: str) -> Kind[str]:
     return Kind("one of: " + ", ".join(values), read)
 
 
+def boolean() -> Kind[bool]:
+    """Yes or no."""
+
+    def read(value: object, _base: Path) -> bool:
+        found = {True: True, False: False, "true": True, "false": False}
+        if not isinstance(value, (bool, str)) or value not in found:
+            raise ValueError(f"{shown(value)} is neither")
+        return found[value]
+
+    return Kind("true or false", read)
+
+
 def number(lowest: int, highest: int) -> Kind[int]:
     """A whole number in a range."""
 

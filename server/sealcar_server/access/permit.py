@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from sealcar.errors import DeniedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar_server.access.policy import Right, Rules
     from sealcar_server.access.principal import Principal
 
@@ -25,13 +27,21 @@ class Permit:
         self._rules = rules
         self._asked = (principal, right, package, component)
         self._good_in = rules.generation
+        self._also: Callable[[], None] | None = None
+
+    def bind(self, also: Callable[[], None]) -> None:
+        """Have this called at every check, too: what it raises ends the transfer."""
+        self._also = also
 
     def check(self) -> None:
         """Return while the right stands.
 
         Raises:
             DeniedError: the grant was taken away.
+            SealcarError: what the permit is bound to doesn't stand any more.
         """
+        if self._also is not None:
+            self._also()
         generation = self._rules.generation
         if generation == self._good_in:
             return

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.v1 import package_store_pb2 as pb
 from sealcar.v1 import package_store_pb2_grpc
-from sealcar_server.endpoints import messages
+from sealcar_server.endpoints import grpc_managing, messages
 from sealcar_server.endpoints.grpc_exports import Exports
 from sealcar_server.endpoints.grpc_importing import take_in
 from sealcar_server.endpoints.package_messages import (
     detail_message,
     page_start,
     page_token,
+    resealed_message,
     resolved_message,
     summary_message,
+    validated_message,
 )
 from sealcar_server.endpoints.reporting import Reporting
 
@@ -77,6 +79,22 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         caller, scope = self._caller(context.peer()), messages.scope_key(request.scope)
         return resolved_message(self._service.looking.resolve(caller, scope, request.reference))
 
+    def Validate(  # noqa: N802  (wire name)
+        self, request: pb.ValidateRequest, context: grpc.ServicerContext
+    ) -> pb.ValidateResponse:
+        """Tell all that is wrong with the structure of a generation."""
+        caller, package = self._caller(context.peer()), request.package
+        place = (package.name, package.version, request.generation)
+        return validated_message(self._service.validator.validate(caller, *place))
+
+    def Reseal(self, request: pb.ResealRequest, context: grpc.ServicerContext) -> pb.ResealResponse:  # noqa: N802  (wire name)
+        """Seal an edited manifest."""
+        caller, package = self._caller(context.peer()), request.package
+        looked_at = None if request.dry_run else request.manifest_sha256
+        return resealed_message(
+            self._service.resealer.reseal(caller, package.name, package.version, looked_at)
+        )
+
     def Import(  # noqa: N802  (wire name)
         self, request_iterator: Iterator[pb.ImportRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.ImportResponse]:
@@ -90,19 +108,43 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         """Send a generation away, file by file."""
         yield from self._exports.send(context.peer(), request)
 
+    def SetCurrent(  # noqa: N802  (wire name)
+        self, request: pb.SetCurrentRequest, context: grpc.ServicerContext
+    ) -> pb.SetCurrentResponse:
+        """Make another version the one that an empty version means."""
+        return grpc_managing.set_current(self._service, self._caller(context.peer()), request)
+
+    def Remove(  # noqa: N802  (wire name)
+        self, request: pb.RemoveRequest, context: grpc.ServicerContext
+    ) -> pb.RemoveResponse:
+        """Take a version, or one generation of it, out of the store."""
+        return grpc_managing.remove(self._service, self._caller(context.peer()), request)
+
+    def Prune(  # noqa: N802  (wire name)
+        self, request: pb.PruneRequest, context: grpc.ServicerContext
+    ) -> pb.PruneResponse:
+        """Remove generations that were followed by others, and what crashes left."""
+        return grpc_managing.prune(self._service, self._caller(context.peer()), request)
+
     def Verify(  # noqa: N802  (wire name)
         self, request: pb.VerifyRequest, context: grpc.ServicerContext
     ) -> Iterator[pb.VerifyResponse]:
         """Read and check every byte of a package, telling how far it is."""
         caller, package = self._caller(context.peer()), request.package
+        place = (package.name, package.version, request.generation)
         work = Reporting(
             lambda report: self._service.packages.verify(
-                caller, package.name, package.version, request.generation, report
+                caller, *place, report, request.resume_token
             )
         )
         for step in work.steps():
             yield pb.VerifyResponse(
-                progress=pb.Progress(done=step.done, total=step.total, payload=step.payload)
+                progress=pb.Progress(
+                    done=step.done,
+                    total=step.total,
+                    payload=step.payload,
+                    resume_token=step.token,
+                )
             )
         found = work.result()
         verified = pb.Verified(

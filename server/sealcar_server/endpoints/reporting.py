@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from sealcar.errors import UnavailableError
 
@@ -14,11 +14,19 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """How far the work is, in bytes, and at which payload."""
+    """How far the work is, in bytes, at which payload, and with what it can be gone on with."""
 
     done: int
     total: int
     payload: str
+    token: str = ""
+
+
+class Report(Protocol):
+    """What the work calls; it raises once nobody waits for the result any more."""
+
+    def __call__(self, done: int, total: int, payload: str, token: str = "", /) -> None:
+        """Say how far it is."""
 
 
 class Reporting(Generic[T]):
@@ -28,7 +36,7 @@ class Reporting(Generic[T]):
     its next report.
     """
 
-    def __init__(self, work: Callable[[Callable[[int, int, str], None]], T]) -> None:
+    def __init__(self, work: Callable[[Report], T]) -> None:
         self._work = work
         self._changed = threading.Condition()
         self._latest: Step | None = None
@@ -61,11 +69,11 @@ class Reporting(Generic[T]):
             step, self._latest = self._latest, None
             return step
 
-    def _report(self, done: int, total: int, payload: str) -> None:
+    def _report(self, done: int, total: int, payload: str, token: str = "", /) -> None:
         if self._abandoned:
             raise UnavailableError("nobody waits for the result any more")
         with self._changed:
-            self._latest = Step(done, total, payload)
+            self._latest = Step(done, total, payload, token)
             self._changed.notify()
 
     def _run(self) -> None:

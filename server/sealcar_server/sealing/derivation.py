@@ -142,6 +142,10 @@ class PackageKeys:
         key = derive(self._root, "asset-index", self._id)
         return hmac.digest(key, enc("asset", alias, uri), "sha256").hex()
 
+    def resume_key(self) -> bytes:
+        """Return what authenticates how far a check of payloads has come; it is never stored."""
+        return derive(self._root, "resume", self._id)
+
     def close(self) -> None:
         """Wipe the root key. No other method works afterwards."""
         self._root.close()

@@ -9,12 +9,13 @@ from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.service.admitting import Admission
 from sealcar_server.service.asset_index import AssetIndex
 from sealcar_server.service.checking import ModelChecker, Unchecked
+from sealcar_server.service.choosing import Choosing
 from sealcar_server.service.commit_check import CommitCheck
 from sealcar_server.service.entrance import Entrance
 from sealcar_server.service.exporting import Exporter
 from sealcar_server.service.gate import Gate
-from sealcar_server.service.importing import Importer
 from sealcar_server.service.importers import Importers, SealedImporter
+from sealcar_server.service.importing import Importer
 from sealcar_server.service.keys import Keys, Works
 from sealcar_server.service.listing import Listing
 from sealcar_server.service.looking import Looking
@@ -23,21 +24,28 @@ from sealcar_server.service.opening import Opener
 from sealcar_server.service.packages import Packages
 from sealcar_server.service.payloads import Payloads
 from sealcar_server.service.pointer import Pointers
+from sealcar_server.service.pruning import Pruning
 from sealcar_server.service.publishing import Publisher
 from sealcar_server.service.registry import Registry
 from sealcar_server.service.remembering import Remembered
+from sealcar_server.service.removing import Removing
+from sealcar_server.service.resealing import Resealer
 from sealcar_server.service.rewrapping import Rewrapper
 from sealcar_server.service.rollback import Seen
 from sealcar_server.service.sharing import Sharing
 from sealcar_server.service.shredding import Shredder
 from sealcar_server.service.store_key import StoreKey
 from sealcar_server.service.turns import Turns
+from sealcar_server.service.uses import LATELY, Uses
+from sealcar_server.service.validating import Validator
+from sealcar_server.service.verifying import Verifier
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sealcar_server.access.policy import Rules
     from sealcar_server.service.custody import Custody
+    from sealcar_server.service.holding import Doors
     from sealcar_server.store.local import LocalStore
 
 
@@ -51,6 +59,7 @@ class Limits:
         transactions_of_one: how many of them one principal may have.
         opened_packages: how many opened generations are remembered.
         opened_bytes: of how many bytes of manifests together: parsed they take many times as much.
+        used_lately: for how many seconds a generation that somebody used isn't pruned.
     """
 
     transaction_ttl: float = 300.0
@@ -58,6 +67,7 @@ class Limits:
     transactions_of_one: int = 64
     opened_packages: int = 128
     opened_bytes: int = 16 << 20
+    used_lately: float = LATELY
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,14 @@ class Service:
 
     listing: Listing
     looking: Looking
+    validator: Validator
+    resealer: Resealer
     packages: Packages
     exporter: Exporter
     payloads: Payloads
+    choosing: Choosing
+    removing: Removing
+    pruning: Pruning
     keys: Keys
 
     @classmethod
@@ -96,7 +111,7 @@ class Service:
         # asked for now, so that a daemon with the wrong key fails at its start, unless it is locked
         if not keyring.locked:
             store_key.open().close()
-        gate = Gate(policy, locked=keyring.locked)
+        gate = Gate(policy, locked=keyring.locked, read_only=store.read_only)
         pointers = Pointers(store, store_key, seen)
         remembered = Remembered(limits.opened_packages, limits.opened_bytes)
         opener = Opener(store, keyring, seen, pointers, remembered=remembered, meter=meter)
@@ -113,17 +128,56 @@ class Service:
             store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
         )
         shredder = Shredder(store, pointers.tombstones, turns=turns, remembered=remembered)
-        entrance = Entrance(gate, opener, trail)
+        uses = Uses(limits.used_lately)
+        entrance = Entrance(gate, opener, uses, trail)
+        removing = Removing(
+            gate,
+            store,
+            pointers=pointers,
+            seen=seen,
+            turns=turns,
+            registry=registry,
+            uses=uses,
+            remembered=remembered,
+            trail=trail,
+        )
+        removing.settle()
         sharing = Sharing(AssetIndex(store, store_key), opener)
         importer = Importer(store, keyring, opener, pointers, sharing, checker, meter)
+        verifier = Verifier(opener, store_key)
+        admission = Admission(store, opener, seen, pointers.tombstones)
+        importers = Importers(
+            importer, SealedImporter(store, keyring, pointers, admission, turns, meter)
+        )
         return cls(
             Listing(gate, store, pointers, trail),
             Looking(gate, store, entrance, pointers),
+            Validator(gate, opener, trail),
+            Resealer(gate, store, opener, turns=turns, remembered=remembered, trail=trail),
             Packages(
                 gate, importers, entrance=entrance, verifier=verifier, meter=meter, trail=trail
             ),
             Exporter(gate, entrance, opener),
-            Payloads(gate, opener, store, publisher=publisher, registry=registry, trail=trail),
+            Payloads(
+                gate,
+                opener,
+                store,
+                publisher=publisher,
+                registry=registry,
+                uses=uses,
+                trail=trail,
+            ),
+            Choosing(gate, opener, pointers, turns=turns, trail=trail),
+            removing,
+            Pruning(
+                gate,
+                store,
+                turns=turns,
+                registry=registry,
+                uses=uses,
+                remembered=remembered,
+                trail=trail,
+            ),
             Keys(
                 keyring,
                 gate,
@@ -134,11 +188,11 @@ class Service:
             ),
         )
 
+    def serve_behind(self, doors: Doors) -> None:
+        """Let these know when transfers have to end."""
+        self.keys.serve_behind(doors)
+        self.removing.serve_behind(doors)
+
     def close(self) -> None:
         """Abort every open transaction."""
         self.payloads.close()
-        verifier = Verifier(opener, store_key)
-        admission = Admission(store, opener, seen, pointers.tombstones)
-        importers = Importers(
-            importer, SealedImporter(store, keyring, pointers, admission, turns, meter)
-        )

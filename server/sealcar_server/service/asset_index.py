@@ -60,8 +60,7 @@ class AssetIndex:
                 data = self._store.read_asset_entry(label)
                 if data is None:
                     return None
-                value = strict_json(data, _WHAT, error=NotAuthenticError)
-                text, tag = record.open_envelope({"additional_metadata": {"sealcar": value}})
+                text, tag = _envelope(data)
                 keys.verify_tag(text, tag)
                 return _parsed(text, label)
             except DamagedError as error:
@@ -81,6 +80,16 @@ class AssetIndex:
             self._store.write_asset_entry(label, json.dumps(envelope).encode() + b"\n")
         except SealcarError as error:
             _log.warning("the index of assets can't be written", reason=str(error))
+
+
+def read_entry(data: bytes, label: str) -> AssetEntry:
+    """Read an entry that nobody has authenticated; NotAuthenticError if it is none."""
+    return _parsed(_envelope(data)[0], label)
+
+
+def _envelope(data: bytes) -> tuple[bytes, bytes]:
+    value = strict_json(data, _WHAT, error=NotAuthenticError)
+    return record.open_envelope({"additional_metadata": {"sealcar": value}})
 
 
 def _parsed(text: bytes, label: str) -> AssetEntry:

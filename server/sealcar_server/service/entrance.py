@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sealcar import names
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sealcar_server.access.audit.trail import Entry
+    from sealcar_server.access.permit import Permit
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
+    from sealcar_server.service.uses import Uses
 
 
 class Entrance:
@@ -27,11 +30,12 @@ class Entrance:
     Args:
         policy: decides who may.
         opener: opens generations.
+        uses: are told of what is read.
         trail: accounts for every decision.
     """
 
-    def __init__(self, policy: Rules, opener: Opener, trail: Trail = UNAUDITED) -> None:
-        self._policy, self._opener, self._trail = policy, opener, trail
+    def __init__(self, policy: Rules, opener: Opener, uses: Uses, trail: Trail = UNAUDITED) -> None:
+        self._policy, self._opener, self._uses, self._trail = policy, opener, uses, trail
 
     @contextmanager
     def enter(
@@ -51,6 +55,10 @@ class Entrance:
         """
         with self._deciding(principal, right, place) as entry:
             yield self._opened(place, entry)
+
+    def bind(self, permit: Permit, opened: OpenedPackage) -> None:
+        """Let a permit fall with a generation, which is in use as long as it is checked."""
+        permit.bind(partial(self._uses.note, opened.place))
 
     @contextmanager
     def glance(

@@ -141,6 +141,7 @@ class Exporter:
         right = Right.EXPORT_PLAIN if plain else Right.EXPORT
         permit = Permit(self._policy, principal, right, place[0])
         with self._entrance.enter(principal, right, place) as opened:
+            self._entrance.bind(permit, opened)
             with during("export"):
                 refuse_missing(opened.missing)
                 source = PlainSource(self._opener, opened) if plain else SealedSource(opened)

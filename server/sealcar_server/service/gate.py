@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import LockedError
 from sealcar_server.access.policy import Right
+from sealcar_server.store.area import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
 
+_CHANGING: Final = {Right.WRITE, Right.IMPORT, Right.MANAGE, Right.RESEAL}
 _REMEMBERED: Final = 120.0  # seconds; a transfer that its client leaves waiting ends sooner
 
 
@@ -28,10 +30,11 @@ class Gate:
     Args:
         rules: the policy.
         locked: closed from the start.
+        read_only: nothing that changes the store is allowed, to anybody.
     """
 
-    def __init__(self, rules: Rules, *, locked: bool = False) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, *, locked: bool = False, read_only: bool = False) -> None:
+        self._rules, self._read_only = rules, read_only
         self._lock = threading.Lock()
         self._changes = 0
         self._locked = locked
@@ -66,6 +69,7 @@ class Gate:
 
         Raises:
             LockedError: the daemon is locked.
+            WrongStateError: the store is read-only.
             SealcarError: what `end` was told, as long as older permits may be around.
         """
         self._refuse(right)
@@ -79,6 +83,7 @@ class Gate:
 
         Raises:
             LockedError: the daemon is locked.
+            WrongStateError: the store is read-only.
             DeniedError, NotFoundError: as the policy says.
         """
         # whoever may not know of a package hears that first
@@ -86,9 +91,15 @@ class Gate:
         self._refuse(right)
         return grant
 
+    def require_even_locked(self, principal: Principal, right: Right, package: str) -> str:
+        """Return the grant for what may be tried without a key; raises as the policy does."""
+        return self._rules.require(principal, right, package)
+
     def _refuse(self, right: Right) -> None:
         if self._locked and right is not Right.LIST:
             raise locked()
+        if self._read_only and right in _CHANGING:
+            raise read_only()
 
 
 def locked() -> LockedError:

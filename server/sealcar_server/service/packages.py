@@ -11,16 +11,14 @@ from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.service.failing import during
 from sealcar_server.service.metering import UNMETERED, Meter, timed
-from sealcar_server.service.verifying import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.entrance import Entrance
     from sealcar_server.service.importers import Importers, Session
     from sealcar_server.service.values import Imported, ImportPlan, Verified
+    from sealcar_server.service.verifying import Progress, Verifier
 
 
 class Packages:
@@ -30,7 +28,7 @@ class Packages:
         policy: decides who may.
         importer: takes packages in.
         entrance: opens packages for callers.
-        opener: opens generations.
+        verifier: checks payloads.
         meter: is told the seconds of "verify".
         trail: accounts for every decision.
     """
@@ -41,13 +39,13 @@ class Packages:
         importer: Importers,
         *,
         entrance: Entrance,
-        opener: Opener,
+        verifier: Verifier,
         meter: Meter = UNMETERED,
         trail: Trail = UNAUDITED,
     ) -> None:
         self._policy, self._importer = policy, importer
         self._entrance, self._trail = entrance, trail
-        self._opener, self._meter = opener, meter
+        self._verifier, self._meter = verifier, meter
 
     def import_(self, principal: Principal, plan: ImportPlan) -> Session:
         """Begin to take a package in.
@@ -90,7 +88,8 @@ class Packages:
         name: str,
         version: str,
         generation: int,
-        progress: Callable[[int, int, str], None],
+        progress: Progress,
+        token: str = "",
     ) -> Verified:
         """Read every byte of a package and check it against the seal record.
 
@@ -99,26 +98,28 @@ class Packages:
             name: of the package.
             version: empty: the current one.
             generation: 0: the newest.
-            progress: is told bytes done, bytes in all and the payload, about once a mebibyte;
-                what it raises ends the work.
+            progress: is told how far it is.
+            token: that `progress` was told by a check that was cut: goes on there.
 
         Raises:
             NotFoundError: there is none, or none that the caller may know of.
             DeniedError: the caller may not verify it, or not any more.
+            InvalidRequestError, WrongStateError: the token isn't of this generation.
             DamagedError: of the first payload that isn't what it should be.
             KeyRefusedError, KeyUnavailableError, StorageError: it can't be checked.
         """
         permit = Permit(self._policy, principal, Right.VERIFY, name)
 
-        def permitted(done: int, total: int, payload: str) -> None:
+        def permitted(done: int, total: int, payload: str, token: str) -> None:
             permit.check()
-            progress(done, total, payload)
+            progress(done, total, payload, token)
 
         with (
             self._entrance.enter(principal, Right.VERIFY, (name, version, generation)) as opened,
             timed(self._meter, "verify"),
         ):
-            return verify(self._opener, opened, permitted)
+            self._entrance.bind(permit, opened)
+            return self._verifier.verify(opened, permitted, token)
 
     def importing(self, principal: Principal, name: str) -> Permit:
         """Return what tells, while a package comes in, whether the caller may still import it."""

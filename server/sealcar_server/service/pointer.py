@@ -116,10 +116,26 @@ class Pointers:
             self.current(name)
 
     @contextmanager
-    def moving(self, name: str, version: str, generation: int) -> Iterator[None]:
+    def staying(self, name: str) -> Iterator[str]:
+        """Give the current version, and let nobody move the pointer meanwhile; "" if none is.
+
+        Raises:
+            NotAuthenticError, RolledBackError: nobody can tell.
+            KeyRefusedError, KeyUnavailableError: the store's key can't be had.
+        """
+        with self._turns.of(name):
+            try:
+                version = self.current(name).version
+            except NotFoundError:
+                version = ""
+            yield version
+
+    @contextmanager
+    def moving(self, name: str, version: str, generation: int) -> Iterator[str]:
         """Make a version the current one, durably, once what happens inside has succeeded.
 
-        Whatever could fail for want of a key or of room is done before.
+        Whatever could fail for want of a key or of room is done before. It gives the version that
+        the pointer names until then, or "".
 
         Raises:
             NotAuthenticError: the pointer that would be replaced isn't authentic.
@@ -127,13 +143,14 @@ class Pointers:
         """
         with self._turns.of(name):
             data = self._store.read_current(name)
-            last = self._authentic(name, data).sequence if data else 0
+            before = self._authentic(name, data) if data else None
+            last = before.sequence if before else 0
             sequence = max(last, self._seen.pointer(name)) + 1
             pointer = Pointer(name, version, generation, sequence).serialise()
             with self._key.open() as keys:
                 envelope = record.envelope(pointer, keys.tag(pointer))
             with self._store.stage_current(json.dumps(envelope).encode() + b"\n") as staged:
-                yield
+                yield before.version if before else ""
                 staged.publish(name)
             self._seen.saw_pointer(name, sequence)
 

@@ -101,6 +101,16 @@ class Registry:
         self._abort(gone)
         return len(gone)
 
+    def bases(self, name: str, version: str) -> set[int]:
+        """Return the generations of a version that open transactions are based on."""
+        with self._lock:
+            scopes = [transaction.scope for transaction in self._open.values()]
+        return {
+            scope.generation
+            for scope in scopes
+            if (scope.package, scope.version) == (name, version)
+        }
+
     def revoke(self, refused: Callable[[Transaction], bool]) -> int:
         """Abort every open transaction that this says yes to; return how many."""
         with self._lock:

@@ -4,55 +4,82 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from sealcar.errors import NotAuthenticError
+from sealcar.errors import InvalidRequestError, NotAuthenticError
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service.failing import during
 from sealcar_server.service.opened import every_payload
+from sealcar_server.service.resuming import Tokens
 from sealcar_server.service.serving import keyed_digest, open_reader
 from sealcar_server.service.values import Verified
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.service.opened import Held, OpenedPackage
     from sealcar_server.service.opening import Opener
+    from sealcar_server.service.store_key import StoreKey
 
 
-def verify(
-    opener: Opener, opened: OpenedPackage, progress: Callable[[int, int, str], None]
-) -> Verified:
-    """Check all payloads, in the record's order.
+class Progress(Protocol):
+    """Is told about once a mebibyte how far a check is; what it raises ends the work."""
 
-    Raises:
-        DamagedError: of the first payload that isn't what it should be, or of what is missing.
-        KeyRefusedError, KeyUnavailableError, StorageError: it can't be checked.
+    def __call__(self, done: int, total: int, payload: str, token: str, /) -> None:
+        """Take bytes done, bytes in all, the payload, and the token with which to go on."""
+
+
+class Verifier:
+    """Safe to share between threads.
+
+    Args:
+        opener: opens payloads.
+        store_key: authenticates how far a check has come.
     """
-    total = sum(held.payload.size for held in every_payload(opened))
-    scratch = Scratch()
-    done = count = 0
-    place = opened.place
-    known: dict[str, str | int] = {
-        "package": place.name,
-        "version": place.version,
-        "generation": place.number,
-    }
-    try:
+
+    def __init__(self, opener: Opener, store_key: StoreKey) -> None:
+        self._opener, self._store_key = opener, store_key
+
+    def verify(self, opened: OpenedPackage, progress: Progress, token: str = "") -> Verified:
+        """Check all payloads in the record's order, or those that a token leaves.
+
+        Raises:
+            DamagedError: of the first payload that isn't what it should be, or of what is missing.
+            InvalidRequestError, WrongStateError: the token isn't of this generation.
+            KeyRefusedError, KeyUnavailableError, StorageError: it can't be checked.
+        """
+        place = opened.place
+        known: dict[str, str | int] = {
+            "package": place.name,
+            "version": place.version,
+            "generation": place.number,
+        }
+        everything = list(every_payload(opened))
+        with during("verify", **known):
+            tokens = Tokens(self._store_key, opened)
+            first = tokens.payloads(token) if token else 0
+            if first > len(everything):
+                raise InvalidRequestError("the token is of more payloads than there are")
         for item in opened.record.variants:
             scope = {"component": item.component, "variant": item.variant}
             with during("verify", **known, **scope):
                 opened.variant(**scope)
-        for held in every_payload(opened):
-            with during("verify", **known, **held.place):
-                for size in _Check(opener, opened, held, scratch).run():
-                    progress(done + size, total, held.name)
-            done += held.payload.size
-            count += 1
-    finally:
-        scratch.wipe()
-    return Verified(place.number, count, done)
+        total = sum(held.payload.size for held in everything)
+        done = sum(held.payload.size for held in everything[:first])
+        token = token or tokens.made(0)
+        scratch = Scratch()
+        try:
+            for at, held in enumerate(everything[first:], first):
+                with during("verify", **known, **held.place):
+                    for size in _Check(self._opener, opened, held, scratch).run():
+                        progress(done + size, total, held.name, token)
+                done += held.payload.size
+                token = tokens.made(at + 1)
+                progress(done, total, held.name, token)
+        finally:
+            scratch.wipe()
+        return Verified(place.number, len(everything), done)
 
 
 class _Check:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import (
     AlreadyExistsError,
@@ -24,41 +24,26 @@ from sealcar.errors import (
     NotFoundError,
     UnknownFormatError,
 )
-from sealcar_server.store.area import LOCK, STAGING, StagingArea
+from sealcar_server.store.area import LOCK, STAGING
 from sealcar_server.store.directory import Directory
 from sealcar_server.store.failure import storing
 from sealcar_server.store.generation import GENERATIONS, MANIFEST, Generation
 from sealcar_server.store.identity import MAX_IDENTITY, StoreIdentity
-from sealcar_server.store.places import EQUAL_ASSETS, IDENTITY, fits, store_package, store_version
+from sealcar_server.store.own_files import OwnFiles
+from sealcar_server.store.places import IDENTITY, fits, store_package, store_version
 from sealcar_server.store.removing import taking_out
 from sealcar_server.store.staging import Staging
-from sealcar_server.store.staging_pointer import CURRENT, StagedPointer
 from sealcar_server.store.usage import FileUse, files_below
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from types import TracebackType
 
-TOMBSTONE: Final = "tombstone"
-MAX_CURRENT: Final = 64 * 1024
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
-class LocalStore:
+class LocalStore(OwnFiles):
     """An open store; safe to share between threads."""
-
-    def __init__(
-        self, root: Directory, identity: StoreIdentity, *, read_only: bool = False
-    ) -> None:
-        self._root = root
-        self.identity = identity
-        self._area = StagingArea(root, read_only=read_only)
-
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing in it may be changed: then whatever would raises WrongStateError."""
-        return self._area.read_only
 
     @classmethod
     def create(cls, path: Path, identity: StoreIdentity) -> LocalStore:
@@ -130,14 +115,10 @@ class LocalStore:
             return []
         return sorted(map(int, found), reverse=True)
 
-    def place(self, name: str, version: str, number: int) -> Generation:
-        """Return where a generation belongs, whether or not it is there; as `stage` for names."""
-        return Generation(self._root, store_package(name), store_version(version), number)
-
     def newest(self, name: str, version: str) -> int:
         """Return the number of the newest complete generation; 0 if there is none."""
         numbers = self.numbers(name, version)
-        return next((n for n in numbers if self._complete(name, version, n)), 0)
+        return next((n for n in numbers if self.is_complete(name, version, n)), 0)
 
     def generation(self, name: str, version: str, number: int) -> Generation:
         """Return a generation.
@@ -145,9 +126,13 @@ class LocalStore:
         Raises:
             NotFoundError: there is no complete one of that number.
         """
-        if not self._complete(store_package(name), store_version(version), number):
+        if not self.is_complete(store_package(name), store_version(version), number):
             raise NotFoundError(f"no generation {number}")
         return Generation(self._root, name, version, number)
+
+    def place(self, name: str, version: str, number: int) -> Generation:
+        """Return where a generation belongs, whether or not it is there; as `stage` for names."""
+        return Generation(self._root, store_package(name), store_version(version), number)
 
     def stage(self, name: str, version: str) -> Staging:
         """Begin a new generation.
@@ -194,93 +179,17 @@ class LocalStore:
         """Remove what dead processes left, unless it can't be done now; return its files."""
         return self._area.clean(only_look=only_look)
 
-    def read_tombstone(self, name: str, version: str) -> bytes | None:
-        """Return the tombstone of a version as it was written; None if there is none."""
-        try:
-            with self._root.enter(store_package(name), store_version(version)) as folder:
-                return folder.read(TOMBSTONE, MAX_CURRENT)
-        except NotFoundError:
-            return None
-
-    def write_tombstone(self, name: str, version: str, data: bytes) -> None:
-        """Mark a version as shredded, durably.
-
-        Raises:
-            NotFoundError: there is no such version.
-            ExhaustedError, StorageError: it can't be written.
-        """
-        with StagedPointer(self._root, self._area, data) as staged:
-            staged.publish_as(TOMBSTONE, store_package(name), store_version(version))
-
-    def read_asset_entry(self, label: str) -> bytes | None:
-        """Return what the index of equal assets has under a label; None if it has nothing."""
-        try:
-            with self._root.enter(EQUAL_ASSETS) as index:
-                return index.read(label, MAX_CURRENT)
-        except NotFoundError:
-            return None
-
-    def write_asset_entry(self, label: str, data: bytes) -> None:
-        """Write into the index of equal assets, in place of what is there.
-
-        Raises:
-            ExhaustedError, StorageError: it can't be written.
-        """
-        self._root.ensure(EQUAL_ASSETS).close()
-        with StagedPointer(self._root, self._area, data) as staged:
-            staged.publish_as(label, EQUAL_ASSETS)
-
-    def replace_identity(self, identity: StoreIdentity) -> None:
-        """Write `store.json` anew: a reader sees the old or the new one, whole.
-
-        Raises:
-            ExhaustedError, StorageError: the old one stands.
-        """
-        with StagedPointer(self._root, self._area, identity.serialise()) as staged:
-            staged.publish_as(IDENTITY)
-        self.identity = identity
-
-    def read_current(self, name: str) -> bytes | None:
-        """Return the pointer to the current version as it was written; None if there is none."""
-        try:
-            with self._root.enter(store_package(name)) as package:
-                return package.read(CURRENT, MAX_CURRENT)
-        except NotFoundError:
-            return None
-
-    def stage_current(self, data: bytes) -> StagedPointer:
-        """Write a pointer beside, durably, so that publishing it needs no more room.
-
-        Raises:
-            ExhaustedError, StorageError: it can't be written.
-        """
-        return StagedPointer(self._root, self._area, data)
-
     def _holds_any(self, name: str, version: str) -> bool:
         try:
             return bool(self.numbers(name, version))
         except NotAuthenticError:
             return True
 
-    def _complete(self, name: str, version: str, number: int) -> bool:
+    def is_complete(self, name: str, version: str, number: int) -> bool:
+        """Tell whether there is a generation of that number, and its manifest."""
         try:
             with self._root.enter(name, version, GENERATIONS, str(number)) as generation:
                 os.close(generation.open_file(MANIFEST))
         except NotFoundError:
             return False
         return True
-
-    def close(self) -> None:
-        """Close the store; twice is fine."""
-        self._root.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sealcar_server.store.failure import storing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from sealcar_server.store.directory import Directory
 
 _BLOCK: Final = 512  # what st_blocks counts, on every file system
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileUse:
     """One name of a file: equal ones are one file under several names.
 
@@ -47,14 +46,17 @@ def files_below(directory: Directory) -> Iterator[FileUse]:
             with directory.enter(name) as below:
                 yield from files_below(below)
         else:
-            size = found.st_blocks * _BLOCK
-            yield FileUse(found.st_dev, found.st_ino, found.st_nlink, size)
+            yield use_of(found)
 
 
-def freed_by_removing(files: Iterable[FileUse]) -> int:
-    """Return the bytes that are free once these names are gone.
+def use_of(found: os.stat_result) -> FileUse:
+    """Return which file the system told of."""
+    return FileUse(found.st_dev, found.st_ino, found.st_nlink, found.st_blocks * _BLOCK)
+
+
+def freed_by_removing(files: Mapping[FileUse, int]) -> int:
+    """Return the bytes that are free once so many names of each file are gone.
 
     A file that has a name elsewhere stays. What file systems share below their files can't be told.
     """
-    names = Counter(files)
-    return sum(one.size for one, count in names.items() if count >= one.links)
+    return sum(one.size for one, count in files.items() if count >= one.links)

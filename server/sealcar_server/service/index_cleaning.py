@@ -1,0 +1,59 @@
+"""Removes entries of the index of shared assets that lead nowhere.
+
+An entry is only a hint that whoever follows it checks, so one that can't be read may go as well as
+one whose package is gone: equal assets are stored once more then. So no key is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError
+from sealcar_server.sealing import record
+from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service.asset_index import read_entry
+
+if TYPE_CHECKING:
+    from sealcar_server.service.asset_index import AssetEntry
+    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.usage import FileUse
+
+
+def clean_index(store: LocalStore, *, only_look: bool) -> list[FileUse]:
+    """Remove them, or only look for them; return their files.
+
+    Raises:
+        WrongStateError, StorageError: they can't be removed.
+    """
+    found = []
+    for label in store.asset_entries():
+        try:
+            if _leads_somewhere(store, label):
+                continue
+            found.append(store.use_of_asset_entry(label))
+        except NotFoundError:
+            # another prune was faster
+            continue
+        if not only_look:
+            store.remove_asset_entry(label)
+    return found
+
+
+def _leads_somewhere(store: LocalStore, label: str) -> bool:
+    try:
+        data = store.read_asset_entry(label) or b""
+        entry = read_entry(data, label)
+    except DamagedError:
+        return False
+    return _has_asset(store, entry)
+
+
+def _has_asset(store: LocalStore, entry: AssetEntry) -> bool:
+    # an import takes the asset over from the newest generation, so that one has to have it
+    number = store.newest(entry.name, entry.version)
+    try:
+        manifest = store.generation(entry.name, entry.version, number).manifest()
+        text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
+        return any(asset.uri == entry.uri for asset in record.parse(text).assets)
+    except (DamagedError, NotFoundError):
+        return False

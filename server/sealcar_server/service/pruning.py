@@ -1,0 +1,212 @@
+"""Removes generations that were followed by others, and what crashes left.
+
+Of each version stay the newest generations, those that are pinned, those that transactions are
+based on, and those in use (see `uses`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from sealcar import names
+from sealcar.errors import DamagedError, InvalidRequestError
+from sealcar_server.access.audit.trail import UNAUDITED, Trail
+from sealcar_server.access.policy import Right, unknown_package
+from sealcar_server.service.failing import during
+from sealcar_server.service.index_cleaning import clean_index
+from sealcar_server.store.usage import freed_by_removing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sealcar_server.access.audit.trail import Entry
+    from sealcar_server.access.policy import Rules
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.service.registry import Registry
+    from sealcar_server.service.remembering import Remembered
+    from sealcar_server.service.turns import Turns
+    from sealcar_server.service.uses import Uses
+    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.usage import FileUse
+
+KEPT: Final = 2
+MOST: Final = 10_000
+_log: Final = structlog.get_logger("sealcar.store")
+
+
+class Pins(Protocol):
+    """What may not go, however old it is."""
+
+    def includes(self, name: str, version: str, number: int) -> bool:
+        """Tell whether a generation is pinned."""
+
+
+class _NoPins:
+    def includes(self, _name: str, _version: str, _number: int) -> bool:
+        """Nothing is."""
+        return False
+
+
+NO_PINS: Final[Pins] = _NoPins()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What may go.
+
+    Attributes:
+        name: of a package; empty: all that the caller may manage.
+        version: of it; empty: all.
+        keep: so many of the newest generations of each version stay; 0: two.
+        dry_run: only say what would go.
+    """
+
+    name: str = ""
+    version: str = ""
+    keep: int = 0
+    dry_run: bool = False
+
+
+@dataclass
+class Pruned:
+    """What went, or would go.
+
+    Attributes:
+        generations: name, version and number of each, newest first in its version.
+        files: names of files that went, or would.
+    """
+
+    generations: list[tuple[str, str, int]] = field(default_factory=list)
+    files: Counter[FileUse] = field(default_factory=Counter)
+
+    @property
+    def freed(self) -> int:
+        """Bytes of disk, as far as they can be told."""
+        return freed_by_removing(self.files)
+
+    @property
+    def room(self) -> int:
+        """How many more may be told at once."""
+        return MOST - len(self.generations)
+
+
+class Pruning:
+    """Safe to share between threads.
+
+    Args:
+        policy: decides who may.
+        store: where packages lie.
+        turns: shared with whoever publishes.
+        registry: of transactions.
+        uses: tell what is in use.
+        remembered: forgets what is removed.
+        pins: what may not go.
+        trail: accounts for every decision.
+    """
+
+    def __init__(  # noqa: PLR0913  (what it works with)
+        self,
+        policy: Rules,
+        store: LocalStore,
+        *,
+        turns: Turns,
+        registry: Registry,
+        uses: Uses,
+        remembered: Remembered,
+        pins: Pins = NO_PINS,
+        trail: Trail = UNAUDITED,
+    ) -> None:
+        self._policy, self._store, self._turns = policy, store, turns
+        self._registry, self._uses, self._pins = registry, uses, pins
+        self._remembered, self._trail = remembered, trail
+
+    def prune(self, principal: Principal, wanted: Wanted) -> Pruned:
+        """Remove what may go, at most ten thousand generations of it.
+
+        A package that can't be listed is left out, unless it is the one that was asked for.
+
+        Raises:
+            InvalidRequestError: a version without a name.
+            NotFoundError: there is no such package, or none that the caller may know of.
+            DeniedError: the caller may not manage it.
+            WrongStateError: the store is read-only.
+            DamagedError, StorageError: not all of it could be removed.
+        """
+        place = {"package": wanted.name, "version": wanted.version}
+        done = Pruned()
+        with (
+            during("prune", **place),
+            self._trail.decision(principal, Right.MANAGE, **place, step="prune") as entry,
+        ):
+            for name, version in self._places(principal, wanted, entry):
+                try:
+                    self._version(name, version, wanted, done)
+                except DamagedError as error:
+                    if wanted.version:
+                        raise
+                    _log.warning("a package can't be pruned", error=str(error))
+                if not done.room:
+                    break
+            done.files.update(self._store.clean(only_look=wanted.dry_run))
+            done.files.update(clean_index(self._store, only_look=wanted.dry_run))
+            entry.what["removed"] = 0 if wanted.dry_run else len(done.generations)
+        if not wanted.dry_run:
+            _log.info("pruned", generations=len(done.generations), freed=done.freed)
+        return done
+
+    def _places(
+        self, principal: Principal, wanted: Wanted, entry: Entry
+    ) -> Iterator[tuple[str, str]]:
+        if wanted.name:
+            names.store_name(wanted.name)
+            entry.rule = self._policy.require(principal, Right.MANAGE, wanted.name)
+            versions = self._store.versions(wanted.name)
+            if wanted.version and names.store_name(wanted.version, "version") not in versions:
+                versions = []
+            if not versions:
+                raise unknown_package(wanted.name)
+            chosen = [wanted.version] if wanted.version else versions
+            yield from ((wanted.name, version) for version in chosen)
+            return
+        if wanted.version:
+            raise InvalidRequestError("name the package whose version it is")
+        entry.rule = "each package by itself"
+        for name in self._store.names():
+            if self._policy.allows(principal, Right.MANAGE, name):
+                yield from ((name, version) for version in self._store.versions(name))
+
+    def _version(self, name: str, version: str, wanted: Wanted, done: Pruned) -> None:
+        with (
+            during("prune", package=name, version=version),
+            ExitStack() as cleaning,
+            self._turns.of(name, version),
+        ):
+            for number in self._going(name, version, wanted.keep or KEPT)[: done.room]:
+                files = self._store.usage(name, version, number)
+                if not wanted.dry_run:
+                    # its files are removed when others may publish again
+                    cleaning.enter_context(self._store.taking_out(name, version, number))
+                    self._remembered.forget((name, version, number))
+                    self._uses.end(name, version, [number])
+                done.generations.append((name, version, number))
+                done.files.update(files)
+
+    def _going(self, name: str, version: str, keep: int) -> list[int]:
+        numbers = self._store.numbers(name, version)
+        complete = [each for each in numbers if self._store.is_complete(name, version, each)]
+        if len(complete) <= keep:
+            return []
+        bases = self._registry.bases(name, version)
+        return [
+            number
+            for number in numbers
+            if number < complete[keep - 1]
+            and number not in bases
+            and not self._uses.includes(name, version, number)
+            and not self._pins.includes(name, version, number)
+        ]

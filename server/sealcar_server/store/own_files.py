@@ -1,0 +1,139 @@
+"""The small files of a store's own, beside its packages: read, and replaced by one rename."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, Self
+
+from sealcar.errors import NotFoundError
+from sealcar_server.store.area import StagingArea, read_only
+from sealcar_server.store.failure import storing
+from sealcar_server.store.places import EQUAL_ASSETS, IDENTITY, store_package, store_version
+from sealcar_server.store.staging_pointer import CURRENT, StagedPointer
+from sealcar_server.store.usage import FileUse, use_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sealcar_server.store.directory import Directory
+    from sealcar_server.store.identity import StoreIdentity
+
+TOMBSTONE: Final = "tombstone"
+MAX_CURRENT: Final = 64 * 1024
+
+
+class OwnFiles:
+    """What an open store has of them; safe to share between threads."""
+
+    def __init__(
+        self, root: Directory, identity: StoreIdentity, *, read_only: bool = False
+    ) -> None:
+        self._root = root
+        self.identity = identity
+        self._area = StagingArea(root, read_only=read_only)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing in it may be changed: then whatever would raises WrongStateError."""
+        return self._area.read_only
+
+    def read_tombstone(self, name: str, version: str) -> bytes | None:
+        """Return the tombstone of a version as it was written; None if there is none."""
+        try:
+            with self._root.enter(store_package(name), store_version(version)) as folder:
+                return folder.read(TOMBSTONE, MAX_CURRENT)
+        except NotFoundError:
+            return None
+
+    def write_tombstone(self, name: str, version: str, data: bytes) -> None:
+        """Mark a version as shredded, durably.
+
+        Raises:
+            NotFoundError: there is no such version.
+            ExhaustedError, StorageError: it can't be written.
+        """
+        with StagedPointer(self._root, self._area, data) as staged:
+            staged.publish_as(TOMBSTONE, store_package(name), store_version(version))
+
+    def read_asset_entry(self, label: str) -> bytes | None:
+        """Return what the index of equal assets has under a label; None if it has nothing."""
+        try:
+            with self._root.enter(EQUAL_ASSETS) as index:
+                return index.read(label, MAX_CURRENT)
+        except NotFoundError:
+            return None
+
+    def write_asset_entry(self, label: str, data: bytes) -> None:
+        """Write into the index of equal assets, in place of what is there.
+
+        Raises:
+            ExhaustedError, StorageError: it can't be written.
+        """
+        self._root.ensure(EQUAL_ASSETS).close()
+        with StagedPointer(self._root, self._area, data) as staged:
+            staged.publish_as(label, EQUAL_ASSETS)
+
+    def asset_entries(self) -> list[str]:
+        """Return the labels of the index of equal assets, sorted."""
+        try:
+            with self._root.enter(EQUAL_ASSETS) as index:
+                return index.names()
+        except NotFoundError:
+            return []
+
+    def use_of_asset_entry(self, label: str) -> FileUse:
+        """Return which file an entry is; NotFoundError if there is none."""
+        with self._root.enter(EQUAL_ASSETS) as index, storing("an entry of the index of assets"):
+            return use_of(os.stat(label, dir_fd=index.fd, follow_symlinks=False))
+
+    def remove_asset_entry(self, label: str) -> None:
+        """Remove an entry of the index; fine if there is none.
+
+        Raises:
+            WrongStateError, StorageError: it can't be removed.
+        """
+        if self.read_only:
+            raise read_only()
+        with self._root.enter(EQUAL_ASSETS) as index:
+            index.remove(label)
+
+    def replace_identity(self, identity: StoreIdentity) -> None:
+        """Write `store.json` anew: a reader sees the old or the new one, whole.
+
+        Raises:
+            ExhaustedError, StorageError: the old one stands.
+        """
+        with StagedPointer(self._root, self._area, identity.serialise()) as staged:
+            staged.publish_as(IDENTITY)
+        self.identity = identity
+
+    def read_current(self, name: str) -> bytes | None:
+        """Return the pointer to the current version as it was written; None if there is none."""
+        try:
+            with self._root.enter(store_package(name)) as package:
+                return package.read(CURRENT, MAX_CURRENT)
+        except NotFoundError:
+            return None
+
+    def stage_current(self, data: bytes) -> StagedPointer:
+        """Write a pointer beside, durably, so that publishing it needs no more room.
+
+        Raises:
+            ExhaustedError, StorageError: it can't be written.
+        """
+        return StagedPointer(self._root, self._area, data)
+
+    def close(self) -> None:
+        """Close the store; twice is fine."""
+        self._root.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
