@@ -6,7 +6,7 @@ import pytest
 
 from sealcar.errors import RuntimeSupportError
 from sealcar.onnxscan import EpContextNode, External, ModelScan, Tensor
-from sealcar.ort.compiling import check_complete
+from sealcar.ort.compiled import check_complete
 
 
 def node(blob: str | None) -> EpContextNode:

@@ -51,25 +51,31 @@ class Configured:
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
-        """Devices that the first provider is configured for.
-
-        Before 1.32 they are all that it has here, since the runtime doesn't tell which were chosen.
-        """
-        if self._by_name and self.first != CPU:
-            return ()  # only devices that were added, or chosen by a policy, are known as such
-        found = devices_of(self.first)
-        kinds = {kind_of(each) for each in found}
-        if len(kinds) > 1 and hasattr(runtime.onnxruntime(), "ModelPackageContext"):
-            kinds = _configured_kinds(self._session_options, self.first, kinds)
-        return tuple(each for each in found if kind_of(each) in kinds)
+        """Devices that the first provider is configured for, in the runtime's order."""
+        return self.devices_of(self.first)
 
     @property
     def kinds(self) -> list[str]:
         """Kinds of those devices: of "cpu", "gpu", "npu"."""
         return sorted({kind_of(each) for each in self.devices})
 
+    def devices_of(self, ep: str) -> tuple[Device, ...]:
+        """Return the devices that a provider is configured for.
+
+        Of one that isn't the first, and before 1.32 of any, they are all that it has here, since
+        the runtime doesn't tell which of them were chosen.
+        """
+        if self._by_name and ep != CPU:
+            return ()  # only devices that were added, or chosen by a policy, are known as such
+        found = devices_of(ep)
+        kinds = {kind_of(each) for each in found}
+        chooses = hasattr(runtime.onnxruntime(), "ModelPackageContext")
+        if len(kinds) > 1 and chooses and ep == self.first:
+            kinds = _configured_kinds(self._session_options, ep, kinds)
+        return tuple(each for each in found if kind_of(each) in kinds)
+
     def devices_for(self, kind: str) -> tuple[Device, ...]:
-        """Return what a provider is asked about: one device of a kind, or all if it is empty."""
+        """Return what the first provider is asked about: one device of a kind; empty: all."""
         if not kind:
             return self.devices
         return tuple(each for each in self.devices if kind_of(each) == kind.lower())[:1]

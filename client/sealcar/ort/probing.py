@@ -7,10 +7,12 @@ every provider takes so small a model: then loading or compiling itself fails cl
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import ctypes
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import NotFoundError, RuntimeSupportError
+from sealcar import onnxscan
+from sealcar.errors import NotFoundError, RuntimeSupportError, SealcarError
 from sealcar.ort import adapters, runtime
 from sealcar.ort.adapters import rejections
 from sealcar.ort.callbacks import Compilation
@@ -54,6 +56,25 @@ def check_read(session_options: SessionOptions, ep: str) -> None:
             runtime.onnxruntime().InferenceSession(model, session_options, enable_fallback=0)
     finally:
         registrar.clear_read(session_options)
+
+
+def sdk_versions(session_options: SessionOptions, ep: str) -> set[str]:
+    """Return the version of the SDK that a provider compiles with; empty: it doesn't tell.
+
+    A compiled model names it, so a model that holds nothing is compiled.
+    """
+    model = bytearray()
+    job = Compilation(
+        ordinary_model(),
+        lambda address, size: model.extend(ctypes.string_at(address, size)),
+        embed=True,
+    )
+    versions: set[str] = set()
+    with suppress(SealcarError), _undecided(session_options):
+        adapters.registrar().compile(session_options, job)
+        nodes = onnxscan.scan(model).ep_contexts
+        versions.update(node.ep_sdk_version for node in nodes if node.source == ep)
+    return versions - {""}
 
 
 def _discard(_name: str, _address: int, _size: int, /) -> None:

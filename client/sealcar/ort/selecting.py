@@ -20,7 +20,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import InvalidRequestError, NotFoundError, RuntimeSupportError, SealcarError
+from sealcar.errors import (
+    InvalidRequestError,
+    LockedError,
+    NotFoundError,
+    RuntimeSupportError,
+    SealcarError,
+)
 from sealcar.names import shown
 from sealcar.ort import compatibility, runtime
 from sealcar.ort.configured import configured
@@ -124,9 +130,12 @@ def select(  # noqa: PLR0913  (all but four are keyword-only)
             made with these options.
         InvalidRequestError: the component must be named, or several variants fit any provider.
         NotFoundError: no such package or component, or none that the caller may know of.
+        LockedError: the daemon is locked, so what it says of a package isn't verified.
     """
     own = session_options if session_options is not None else runtime.onnxruntime().SessionOptions()
     found = client.catalogue.get(package, version, generation)
+    if not found.verified:
+        raise LockedError("the daemon is locked: an operator has to use `sealcar unlock`")
     summary = found.summary
     scope = ScopeName(package, component or "", "", summary.version, summary.generation)
     try:
