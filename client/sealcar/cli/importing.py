@@ -11,6 +11,7 @@ import click
 from sealcar.cli import report
 from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.cli.progress import bytes_moving
+from sealcar.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from sealcar.client import Client
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
 @click.command(
     "import",
-    short_help="Import and seal a model package, or one ONNX model.",
+    short_help="Import and seal a model package, or one model.",
     epilog=report.examples(
         "sealcar import detector.onnx --name ocr --component det",
         "sealcar import ./ocr-package --version 2 --json",
+        "sealcar import ocr-package.tar --kek customer",
+        "sealcar import ocr-sealed.tar",
     ),
 )
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
@@ -30,6 +33,12 @@ if TYPE_CHECKING:
 @click.option("--component", default="main", show_default=True, help="For a bare model.")
 @click.option("--variant", default="onnx", show_default=True, help="For a bare model.")
 @click.option("--kek", default="", help="Alias of the key to seal under; by default the store's.")
+@click.option(
+    "--keep-inline",
+    is_flag=True,
+    help="Leave big initializers in their models. By default those of 64 KiB and more become a"
+    " payload of their own, which can be mapped and shared.",
+)
 @prints_json
 @asks_the_daemon
 def import_(  # noqa: PLR0913  (one parameter an option)
@@ -41,24 +50,36 @@ def import_(  # noqa: PLR0913  (one parameter an option)
     component: str,
     variant: str,
     kek: str,
+    keep_inline: bool,
     as_json: bool,
 ) -> None:
-    """Import SOURCE and seal it: a model package's directory, or one ONNX model.
+    """Import SOURCE and seal it: a model package, or one model.
 
-    External data of the models comes along; a file that a model or manifest names must lie in
-    the package. The daemon seals bytes as they arrive, so nothing of SOURCE is written anywhere
-    in plain. SOURCE itself stays as it is.
+    A package is a directory or an uncompressed tar archive of one. A model is an ONNX file, or one
+    in ONNX Runtime's own format (.ort). External data comes along; a file that a model or manifest
+    names must lie in the package, or in a shared asset of it. The daemon seals bytes as they
+    arrive, so nothing of SOURCE is written anywhere in plain. SOURCE itself stays as it is.
     """
     from sealcar import publish  # noqa: PLC0415  (reads models: not needed for --help)
 
     begun = time.monotonic()
+    sealed = publish.sealed_plan(source)
+    if sealed is not None and (name or version or kek):
+        sealed.close()
+        raise InvalidRequestError("a sealed export keeps its name, version and key")
     with (
-        publish.plan(
-            source, name=name, version=version, component=component, variant=variant
+        sealed
+        or publish.plan(
+            source,
+            name=name,
+            version=version,
+            component=component,
+            variant=variant,
+            keep_inline=keep_inline,
         ) as plan,
         bytes_moving(f"sealing {plan.name}", quiet=as_json) as progress,
     ):
-        made = client.catalogue.import_(plan, kek=kek, progress=progress)
+        made = client.catalogue.import_(plan, kek=kek, sealed=sealed is not None, progress=progress)
     seconds = time.monotonic() - begun
     if as_json:
         report.emit(
