@@ -11,6 +11,8 @@ from sealcar.v1 import package_store_pb2 as pb
 from sealcar_server.endpoints import messages
 
 if TYPE_CHECKING:
+    from sealcar_server.service.findings import Validated
+    from sealcar_server.service.resealing import Resealed
     from sealcar_server.service.values import PackageDetail, PackageSummary, ResolvedReference
 
 _TOKEN: Final = re.compile(r"([a-z0-9._+-]{1,64})/([a-z0-9._+-]{1,64})")
@@ -55,6 +57,35 @@ def resolved_message(found: ResolvedReference) -> pb.ResolveResponse:
     return pb.ResolveResponse(
         scope=messages.scope_message(found.scope),
         payloads=map(messages.payload_message, found.payloads),
+    )
+
+
+def validated_message(found: Validated) -> pb.ValidateResponse:
+    """Return all that is wrong with a generation."""
+    findings = [
+        pb.Finding(
+            severity=pb.SEVERITY_ERROR if one.is_error else pb.SEVERITY_WARNING,
+            code=one.code,
+            place=one.place,
+            message=one.message,
+        )
+        for one in found.findings
+    ]
+    return pb.ValidateResponse(
+        package=common.PackageRef(name=found.name, version=found.version),
+        generation=found.generation,
+        findings=findings,
+        verified=found.verified,
+    )
+
+
+def resealed_message(found: Resealed) -> pb.ResealResponse:
+    """Return what was sealed anew."""
+    return pb.ResealResponse(
+        generation=found.generation,
+        changed=found.changed,
+        unsealed=found.unsealed,
+        manifest_sha256=found.manifest_sha256,
     )
 
 

@@ -42,7 +42,11 @@ def prepare(text: str) -> Object:
     """
     if len(text.encode(errors="replace")) > MAX_MANIFEST:
         raise InvalidPackageError("manifest: over 3 MiB")
-    root = _object(strict_json(text))
+    return checked(_object(strict_json(text)))
+
+
+def checked(root: Object) -> Object:
+    """Return a parsed manifest as it will be sealed; raises as `prepare`."""
     _known(root, _PACKAGE)
     _check_package(root)
     components = _object(root.get("components"), "components")

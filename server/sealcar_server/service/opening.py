@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sealcar import names
-from sealcar.errors import AlreadyExistsError, NotFoundError, RolledBackError
+from sealcar.errors import AlreadyExistsError, LockedError, NotFoundError, RolledBackError
 from sealcar_server.access.policy import unknown_package
 from sealcar_server.keys.provider import WrappedKey, package_context
 from sealcar_server.sealing import agreement
@@ -91,38 +91,54 @@ class Opener:
             NotAuthenticError: no sealcar wrote it, or not for this place.
             RolledBackError: it is older than what was seen before.
         """
+        place = self.place(name, version, number)
+        with during("open", package=name, version=place.version, generation=place.number):
+            found = find(place)
+            check_place(found.record, place)
+            return found
+
+    def place(self, name: str, version: str = "", number: int = 0) -> Generation:
+        """Return where a generation lies, without asking for a key.
+
+        Raises:
+            NotFoundError: there is none.
+            RolledBackError: a newer one was seen before.
+        """
         names.store_name(name)
         with during("open", package=name, version=version, generation=number):
-            version = version or self._pointers.claimed(name)
+            least = 0
             if not version:
-                raise unknown_package(name)
+                version, least = self._meant(name)
             names.store_name(version, "version")
             if self._pointers.tombstones.raised(name, version):
                 raise NotFoundError("the package was shredded")
-            number = number or self._newest(name, version, 0)
-            found = find(self._store.generation(name, version, number))
-            check_place(found.record, found.place)
-            return found
+            number = number or self._newest(name, version, least)
+            return self._store.generation(name, version, number)
 
-    def edited(self, name: str, version: str = "") -> Found:
+    def prove(self, found: Found) -> None:
+        """Make sure of a record, whatever the manifest around it says.
+
+        Raises:
+            NotAuthenticError: the holder of the key didn't write it, or not for this place.
+            RolledBackError: it doesn't follow on what was seen before.
+            KeyRefusedError, KeyUnavailableError: the package's key can't be had.
+        """
+        with self._unwrap(found.record) as keys:
+            found.authenticate(keys)
+        seen = self._seen.package(found.place.name, found.place.version)
+        check_history(self._store, found.opened(agreement.Differences((), ())), seen)
+
+    def edited(self, name: str, version: str) -> Found:
         """Return the newest generation by an authentic record, whatever its manifest says by now.
 
         Raises:
             UnknownFormatError: the manifest has no record.
             NotFoundError, DamagedError, KeyRefusedError, KeyUnavailableError: as `open`.
         """
-        names.store_name(name)
-        with during("open", package=name, version=version):
-            least = 0
-            if not version:
-                version, least = self._current(name)
-            names.store_name(version, "version")
-            self._pointers.tombstones.refuse(name, version)
-            number = self._newest(name, version, least)
-            found = self._authentic(self._store.generation(name, version, number))
-            nothing = agreement.Differences((), ())
-            seen = self._seen.package(name, version)
-            check_history(self._store, found.opened(nothing), seen)
+        place = self.place(name, version)
+        with during("open", package=name, version=version, generation=place.number):
+            found = find(place)
+            self.prove(found)
             return found
 
     def remembers(self, name: str, version: str, number: int) -> bool:
@@ -176,6 +192,16 @@ class Opener:
         pointer = self._pointers.current(name)
         return pointer.version, pointer.generation
 
+    def _meant(self, name: str) -> tuple[str, int]:
+        """Return the current version, by the pointer's own word if no key is there to check it."""
+        try:
+            return self._current(name)
+        except LockedError:
+            claimed = self._pointers.claimed(name)
+            if not claimed:
+                raise unknown_package(name) from None
+            return claimed, 0
+
     def _newest(self, name: str, version: str, least: int) -> int:
         newest = self._store.newest(name, version)
         seen = self._seen.package(name, version)
@@ -206,17 +232,14 @@ class Opener:
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):
             self._pointers.tombstones.refuse(name, version)
-            opened = self._authentic(self._store.generation(name, version, number)).agreed()
+            found = find(self._store.generation(name, version, number))
+            with self._unwrap(found.record) as keys:
+                found.authenticate(keys)
+            opened = found.agreed()
             check_history(self._store, opened, self._seen.package(name, version))
             self.saw(opened.place, opened.digest)
         self._remembered.put(opened)
         return opened
-
-    def _authentic(self, place: Generation) -> Found:
-        found = find(place)
-        with self._unwrap(found.record) as keys:
-            found.authenticate(keys)
-        return found
 
     def _unwrap(self, sealed: SealRecord) -> PackageKeys:
         wrapped = WrappedKey(sealed.kek_version, sealed.wrapped)

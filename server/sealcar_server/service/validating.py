@@ -1,0 +1,158 @@
+"""Checks the structure of a generation, and tells all that is wrong rather than the first thing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sealcar.errors import (
+    DamagedError,
+    InvalidNameError,
+    InvalidPackageError,
+    KeyRefusedError,
+    LockedError,
+    NotAuthenticError,
+    NotFoundError,
+    RolledBackError,
+)
+from sealcar_server.access.audit.trail import UNAUDITED, Trail
+from sealcar_server.access.policy import Right
+from sealcar_server.sealing.agreement import differences, place_of_variant
+from sealcar_server.sealing.layout import Layout
+from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.sealing.values import RecordAsset
+from sealcar_server.service.failing import during
+from sealcar_server.service.finding import find
+from sealcar_server.service.findings import Finding, Validated, format_findings, in_order
+from sealcar_server.service.opened import every_payload
+from sealcar_server.store.generation import asset_path, payload_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.sealing.strictjson import JsonValue
+    from sealcar_server.service.finding import Found
+    from sealcar_server.service.gate import Gate
+    from sealcar_server.service.opened import Held
+    from sealcar_server.service.opening import Opener
+    from sealcar_server.store.generation import Generation
+
+_ENVELOPE = "/additional_metadata/sealcar"
+
+
+class Validator:
+    """Safe to share between threads.
+
+    Args:
+        gate: decides who may.
+        opener: opens records.
+        trail: accounts for every decision.
+    """
+
+    def __init__(self, gate: Gate, opener: Opener, trail: Trail = UNAUDITED) -> None:
+        self._gate, self._opener, self._trail = gate, opener, trail
+
+    def validate(
+        self, principal: Principal, name: str, version: str = "", generation: int = 0
+    ) -> Validated:
+        """Check one generation; payloads aren't read.
+
+        Raises:
+            NotFoundError: there is none, or none that the caller may know of.
+            DeniedError: the caller may not verify it.
+            RolledBackError: it is older than what was seen before.
+            KeyUnavailableError, StorageError: it can't be checked.
+        """
+        asked: dict[str, str | int] = {"package": name, "version": version}
+        asked["generation"] = generation
+        with self._trail.decision(principal, Right.VERIFY, **asked) as entry:
+            with during("validate", **asked):
+                entry.rule = self._gate.require_even_locked(principal, Right.VERIFY, name)
+                place = self._opener.place(name, version, generation)
+            entry.resolved(place.version, place.number)
+            with during("validate", package=name, version=place.version, generation=place.number):
+                return self._validated(place)
+
+    def _validated(self, place: Generation) -> Validated:
+        manifest: dict[str, JsonValue] = {}
+        findings: list[Finding] = []
+        verified = True
+        try:
+            manifest = _manifest(place)
+            findings += _by_format(place)
+            found = find(place)
+        except DamagedError as error:
+            at = _ENVELOPE if manifest else "manifest.json"
+            findings.append(Finding("seal-record" if manifest else "schema", at, error.message))
+        else:
+            try:
+                self._opener.prove(found)
+            except LockedError:
+                verified = False
+            except (NotAuthenticError, RolledBackError, KeyRefusedError) as error:
+                findings.append(Finding("seal-record", _ENVELOPE, error.message))
+            findings += _by_record(found)
+        ordered = in_order(findings, manifest)
+        return Validated(place.name, place.version, place.number, tuple(ordered), verified)
+
+
+def _manifest(place: Generation) -> dict[str, JsonValue]:
+    found = strict_json(place.manifest(), error=NotAuthenticError)
+    if not isinstance(found, dict):
+        raise NotAuthenticError("the manifest is no object")
+    return found
+
+
+def _by_format(place: Generation) -> Iterator[Finding]:
+    with place.enter() as directory:
+        root = Path(f"/proc/self/fd/{directory.fd}").readlink()
+    yield from format_findings(str(root))
+
+
+def _by_record(found: Found) -> Iterator[Finding]:
+    try:
+        other = differences(found.record, found.manifest)
+    except InvalidPackageError as error:
+        yield Finding("changed", "/components", error.message)
+        return
+    for place in other.changed:
+        yield Finding("changed", place, "isn't what was sealed")
+    for scope in other.unsealed:
+        yield Finding(
+            "not-sealed",
+            place_of_variant(*scope),
+            "nobody sealed this variant: it is never served",
+            is_error=False,
+        )
+    for scope in other.missing:
+        message = "the manifest lacks this variant: nothing of its component is served"
+        yield Finding("missing", place_of_variant(*scope), message)
+    for held in every_payload(found.opened(other)):
+        yield from _of_file(found.place, held)
+
+
+def _of_file(place: Generation, held: Held) -> Iterator[Finding]:
+    owner, payload = held.owner, held.payload
+    at = held.name
+    try:
+        if isinstance(owner, RecordAsset):
+            at = "/".join(asset_path(owner.uri, payload.name))
+            fd = place.open_asset(owner.uri, payload.name)
+        else:
+            at = "/".join(payload_path(owner.component, owner.variant, payload.name))
+            fd = place.open_payload(owner.component, owner.variant, payload.name)
+    except NotFoundError:
+        yield Finding("missing", at, "the seal record has this payload, the store hasn't")
+        return
+    except (NotAuthenticError, InvalidNameError) as error:
+        yield Finding("confinement", at, error.message)
+        return
+    try:
+        size = os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+    expected = Layout.of_plain(payload.size).file_size if payload.sealed else payload.size
+    if size != expected:
+        yield Finding("size", at, f"has {size} bytes, not {expected}")
