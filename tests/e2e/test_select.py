@@ -10,7 +10,7 @@ from support import eps, flows, variants, verdicts
 from sealcar import publish
 from sealcar.errors import InvalidRequestError, NotFoundError, RuntimeSupportError
 from sealcar.ort import select
-from sealcar.ort.selecting import Offer
+from sealcar.ort.choosing import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import Final
 from support import eps, verdicts
 
 from sealcar.errors import InvalidRequestError, RuntimeSupportError
-from sealcar.ort.selecting import Offer, choose
+from sealcar.ort.choosing import Offer, choose
 
 CPU: Final = "CPUExecutionProvider"
 SEED: Final = 20

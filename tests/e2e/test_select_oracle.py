@@ -17,7 +17,7 @@ from support import eps, models, verdicts
 
 from sealcar.errors import InvalidRequestError, RuntimeSupportError
 from sealcar.ort import runtime
-from sealcar.ort.selecting import Offer, choose
+from sealcar.ort.choosing import Offer, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from sealcar.ort.selecting import Offer
+    from sealcar.ort.choosing import Offer
 
 
 def write(root: Path, components: Mapping[str, Sequence[Offer]]) -> Path:

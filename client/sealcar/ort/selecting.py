@@ -1,94 +1,29 @@
-"""Which variant of a component suits a session: the one that ONNX Runtime itself would choose.
-
-The rules are those of its `ModelPackageContext.select_component`, which exists from 1.32 on; here
-they hold for every runtime. Only what a package says of its variants is looked at, so nothing is
-decrypted.
-
-1. The first provider of the session options counts, and no other; without any it is the CPU's.
-2. `ep` must be its name, to the letter.
-3. `device`, if set, must be a kind of device that the options have it run on, whatever the case.
-4. The provider judges the compatibility string: optimal counts 100, better compiled anew 50,
-   nothing to say 0; what it doesn't support, or fails to judge, is out.
-5. The highest score wins; of equal ones the first that the package declares.
-
-ONNX Runtime never chooses a variant without `ep`, as `sealcar import model.onnx` makes one. Here it
-is taken if nothing else fits and it is the only such one: any provider can run it.
-"""
+"""The variant of a package that suits a session, chosen by the rules of `sealcar.ort.choosing`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sealcar.errors import (
     InvalidRequestError,
     LockedError,
     NotFoundError,
-    RuntimeSupportError,
     SealcarError,
 )
 from sealcar.names import shown
-from sealcar.ort import compatibility, runtime
-from sealcar.ort.configured import configured
+from sealcar.ort import runtime
+from sealcar.ort.choosing import Choice, Offer, choose
 from sealcar.transfer.scopes import ScopeName
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sealcar.catalogue import PackageDetail, VariantInfo
     from sealcar.client import Client
-    from sealcar.ort.configured import Configured, Provider
+    from sealcar.modelpackage import Package
+    from sealcar.ort.configured import Provider
     from sealcar.ort.runtime import SessionOptions
-
-_FOR_ANY: Final = "it is for no provider in particular, which is taken only if nothing else fits"
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What a package says of a variant.
-
-    Attributes:
-        barred: why it is out of the question; empty: it isn't.
-    """
-
-    variant: str
-    ep: str = ""
-    device: str = ""
-    compatibility: str = ""
-    barred: str = ""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What became of a variant in a selection.
-
-    Attributes:
-        score: None: it was rejected.
-        reason: why it has that score, and, unless it won, what was better.
-    """
-
-    variant: str
-    score: int | None
-    reason: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The variant that was chosen.
-
-    Attributes:
-        variant: its name.
-        ep: provider that it was chosen for; empty: all variants are for any provider.
-        score: what it was worth.
-        fallback: it names no provider, so that ONNX Runtime itself wouldn't have chosen it.
-        candidates: all variants of the component, as the package declares them.
-    """
-
-    variant: str
-    ep: str
-    score: int
-    fallback: bool
-    candidates: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True)
@@ -114,7 +49,7 @@ def select(  # noqa: PLR0913  (all but four are keyword-only)
 ) -> Selection:
     """Choose the variant that suits a session, as `load` without a variant does.
 
-    The rules are ONNX Runtime's own: see `sealcar.ort.selecting`. Nothing is decrypted.
+    The rules are ONNX Runtime's own: see `sealcar.ort.choosing`. Nothing is decrypted.
 
     Args:
         client: a connected client.
@@ -154,102 +89,45 @@ def select(  # noqa: PLR0913  (all but four are keyword-only)
     )
 
 
-def choose(
-    offers: Sequence[Offer],
+def in_package(
+    package: Package,
+    component: str | None,
     session_options: SessionOptions,
     providers: Sequence[Provider] | None = None,
-) -> Choice:
-    """Choose among the variants of a component.
+) -> tuple[str, str]:
+    """Choose in a plain package by the same rules; return the component and the variant.
 
     Raises:
-        RuntimeSupportError: no variant fits, or no session at all can be made with these options.
-        InvalidRequestError: several variants fit any provider.
+        RuntimeSupportError: as `select`.
+        InvalidRequestError: as `select`.
+        NotFoundError: no such component.
     """
-    wanted = None
-    if any(offer.ep for offer in offers):
-        wanted = configured(session_options, providers)
-    candidates = [_candidate(offer, wanted) for offer in offers]
-    best = max((each.score for each in candidates if each.score is not None), default=None)
-    winner = next((each for each in candidates if best is not None and each.score == best), None)
-    fallback = winner is None
-    if winner is None:
-        winner = _fallback(offers, candidates, wanted)
-    return Choice(
-        winner.variant,
-        wanted.first if wanted else "",
-        winner.score or 0,
-        fallback,
-        tuple(_compared(each, winner) for each in candidates),
-    )
+    parts = {name: each for name, each in package.components.items() if component in (None, name)}
+    if not parts:
+        raise NotFoundError(f"the package has no component {shown(component or '*')}")
+    name = _only(parts)
+    offers = [
+        Offer(each.name, each.ep or "", each.device or "", each.compatibility or "")
+        for each in parts[name].variants.values()
+    ]
+    return name, choose(offers, session_options, providers).variant
 
 
 def _of_one_component(found: PackageDetail, component: str | None) -> tuple[VariantInfo, ...]:
     variants = found.select(component or "")
-    components = list(dict.fromkeys(each.component for each in variants))
-    if not components:
+    if not variants:
         raise NotFoundError("it has no variant that this caller may know of")
-    if len(components) > 1:
-        raise InvalidRequestError(f"name the component: one of {', '.join(components)}")
+    _only(each.component for each in variants)
     return variants
+
+
+def _only(components: Iterable[str]) -> str:
+    names = list(dict.fromkeys(components))
+    if len(names) > 1:
+        raise InvalidRequestError(f"name the component: one of {', '.join(names)}")
+    return names[0]
 
 
 def _offer(info: VariantInfo) -> Offer:
     barred = "" if info.sealed else "the seal record hasn't got it, so it is never served"
     return Offer(info.variant, info.ep, info.device, info.compatibility, barred)
-
-
-def _candidate(offer: Offer, wanted: Configured | None) -> Candidate:
-    score, reason = _judge(offer, wanted)
-    return Candidate(offer.variant, score, reason)
-
-
-def _judge(offer: Offer, wanted: Configured | None) -> tuple[int | None, str]:
-    """Return a variant's score, or None, and why."""
-    if offer.barred:
-        return None, offer.barred
-    if not offer.ep or wanted is None:
-        return None, _FOR_ANY
-    if offer.ep != wanted.first:
-        return None, f"it is for {shown(offer.ep)}; the session begins with {shown(wanted.first)}"
-    if offer.device and offer.device.lower() not in wanted.kinds:
-        kinds = ", ".join(wanted.kinds) or "no kind of device that is known"
-        return None, f"it is for device {shown(offer.device)}; the session has {kinds}"
-    if not offer.compatibility:  # then devices don't matter, and needn't be found out
-        verdict = compatibility.judge((), "")
-    else:
-        verdict = compatibility.judge(wanted.devices_for(offer.device), offer.compatibility)
-    return verdict.score, verdict.reason
-
-
-def _fallback(
-    offers: Sequence[Offer], candidates: Sequence[Candidate], wanted: Configured | None
-) -> Candidate:
-    """Return the only variant that any provider can run."""
-    free = [
-        candidate
-        for offer, candidate in zip(offers, candidates, strict=True)
-        if not offer.ep and not offer.barred
-    ]
-    if len(free) == 1:
-        return free[0]
-    if free:
-        names = ", ".join(each.variant for each in free)
-        raise InvalidRequestError(f"several variants fit any provider: {names}; name the variant")
-    reasons = "; ".join(f"{shown(each.variant)}: {each.reason}" for each in candidates)
-    ep = shown(wanted.first) if wanted else "any provider"
-    raise RuntimeSupportError(
-        f"no variant fits {ep}, with which the session begins ({reasons or 'there is none'}); "
-        "configure another provider, or name the variant"
-    )
-
-
-def _compared(candidate: Candidate, winner: Candidate) -> Candidate:
-    """Return a candidate with what was better, if that isn't said yet."""
-    if candidate is winner or candidate.score is None:
-        return candidate
-    better = "is as good, and declared earlier"
-    if candidate.score != winner.score:
-        better = "has a higher score"
-    return replace(
-        candidate, reason=f"{candidate.reason}; variant {shown(winner.variant)} {better}"
-    )
