@@ -19,6 +19,7 @@ from sealcar_server.endpoints.package_messages import (
     validated_message,
 )
 from sealcar_server.endpoints.reporting import Reporting
+from sealcar_server.service.listing import Only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +58,8 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         """List a page of the packages that the caller may list."""
         size = request.page_size if 0 < request.page_size <= MAX_PAGE else MAX_PAGE
         caller, after = self._caller(context.peer()), page_start(request.page_token)
-        page = self._service.listing.list(caller, request.name_prefix, after, size)
+        only = Only(request.current_only, request.component, request.ep)
+        page = self._service.listing.list(caller, request.name_prefix, after, size, only=only)
         # a full page may be the last: then an empty one follows
         token = page_token(page[-1]) if len(page) == size else ""
         return pb.ListResponse(

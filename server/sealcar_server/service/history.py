@@ -24,10 +24,14 @@ def check_history(store: LocalStore, opened: OpenedPackage, seen: Sighting | Non
     A line that breaks off because predecessors were pruned proves nothing, and is let through.
 
     Raises:
-        RolledBackError: the line leads elsewhere.
+        RolledBackError: the line leads elsewhere, or the generation was removed before.
     """
     place = opened.place
-    if seen is None or place.number < seen.generation or seen.generation == seen.removed:
+    if seen is None:
+        return
+    if place.number <= seen.removed:
+        raise RolledBackError(f"generation {place.number} was removed, and put back from a copy")
+    if place.number < seen.generation or seen.generation == seen.removed:
         return
     digest, previous = opened.digest, opened.record.previous
     for number in range(place.number - 1, seen.generation - 1, -1):

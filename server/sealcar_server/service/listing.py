@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError, StorageError
+from sealcar.errors import DamagedError, NotFoundError, StorageError
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.policy import Right
-from sealcar_server.sealing import record
-from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.sealing import agreement
 from sealcar_server.service.failing import during
+from sealcar_server.service.finding import find
 from sealcar_server.service.summaries import summarise
 from sealcar_server.service.values import PackageSummary
 
@@ -19,10 +19,30 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
+    from sealcar_server.service.finding import Found
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.store.local import LocalStore
 
 MAX_PAGE: Final = 1000
+
+
+@dataclass(frozen=True)
+class Only:
+    """What a listing is narrowed to.
+
+    Attributes:
+        current: versions that an empty version means.
+        component: packages with a component of this name; empty: all.
+        ep: packages with a variant for this execution provider, of that component if both are
+            asked for; empty: all.
+    """
+
+    current: bool = False
+    component: str = ""
+    ep: str = ""
+
+
+EVERYTHING: Final = Only()
 
 
 class Listing:
@@ -46,10 +66,12 @@ class Listing:
         prefix: str = "",
         after: tuple[str, str] = ("", ""),
         limit: int = MAX_PAGE,
+        *,
+        only: Only = EVERYTHING,
     ) -> list[PackageSummary]:
         """Return what the caller may list, by name, then version, of what follows `after`.
 
-        A package that can't be read is listed with zeros.
+        A package that can't be read is listed with zeros, unless something of it is asked for.
 
         Raises:
             StorageError: the store can't be read.
@@ -62,9 +84,11 @@ class Listing:
         ):
             entry.rule = "each package by itself"
             for name, version in self._places(principal, prefix, after):
-                found.append(self._summary(name, version))
                 if len(found) == limit:
                     break
+                summary = self._summary(principal, name, version, only)
+                if summary is not None:
+                    found.append(summary)
         return found
 
     def _places(
@@ -77,15 +101,39 @@ class Listing:
                 places = ((name, version) for version in self._store.versions(name))
                 yield from (place for place in places if place > after)
 
-    def _summary(self, name: str, version: str) -> PackageSummary:
+    def _summary(
+        self, principal: Principal, name: str, version: str, only: Only
+    ) -> PackageSummary | None:
         current = self._pointers.claimed(name) == version
+        if only.current and not current:
+            return None
         number = 0
         try:
             number = self._store.newest(name, version)
-            raw = self._store.generation(name, version, number).manifest()
-            text, _ = record.open_envelope(strict_json(raw, error=NotAuthenticError))
-            summary = summarise(record.parse(text), current=current)
+            found = find(self._store.generation(name, version, number))
         except (DamagedError, NotFoundError, StorageError):
-            return PackageSummary(name, version, number, current, 0, 0, 0, 0)
+            unreadable = PackageSummary(name, version, number, current, 0, 0, 0, 0)
+            return None if only.component or only.ep else unreadable
+        if not self._has(principal, found, only):
+            return None
+        summary = summarise(found.record, current=current)
         # the place is believed, not the record: it hasn't been authenticated
         return replace(summary, name=name, version=version, generation=number)
+
+    def _has(self, principal: Principal, found: Found, only: Only) -> bool:
+        """Tell whether a package has what is asked for, in components that the caller may see."""
+        name = found.place.name
+        wanted = {
+            part.component
+            for part in found.record.components
+            if only.component in ("", part.component)
+            and self._policy.allows(principal, Right.LIST, name, part.component)
+        }
+        if not only.ep:
+            return not only.component or bool(wanted)
+        package = found.opened(agreement.Differences((), ()))
+        return any(
+            package.body(one.component, one.variant).get("ep") == only.ep
+            for one in found.record.variants
+            if one.component in wanted
+        )

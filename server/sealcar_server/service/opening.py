@@ -76,7 +76,6 @@ class Opener:
             names.store_name(version, "version")
         with during("open", package=name, version=version, generation=number):
             number = number or self._newest(name, version, least)
-            self._refuse_removed(name, version, number)
             found = self._remembered.get((name, version, number))
             if found is None:
                 return self._load(name, version, number)
@@ -222,12 +221,6 @@ class Opener:
         seen = self._seen.package(name, version)
         finished = seen is not None and seen.generation == seen.removed
         return finished or self._seen.is_leaving(name, version)
-
-    def _refuse_removed(self, name: str, version: str, number: int) -> None:
-        seen = self._seen.package(name, version)
-        # an unknown number needs no reason
-        if seen and number <= seen.removed and number in self._store.numbers(name, version):
-            raise RolledBackError(f"generation {number} was removed, and put back from a copy")
 
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):

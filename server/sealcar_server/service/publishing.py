@@ -100,6 +100,9 @@ class Publisher:
     def _rebase(self, transaction: Transaction) -> OpenedPackage:
         scope = transaction.scope
         newest = self._opener.open(scope.package, scope.version)
+        if newest.record.package_id != transaction.base.record.package_id:
+            # what was written is sealed under the keys of a package that is gone
+            raise ConflictError("the version was removed and imported anew meanwhile")
         before = transaction.base.find(scope.component, scope.variant)
         if newest.find(scope.component, scope.variant) != before:
             raise ConflictError(
