@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from support.daemon import Daemon
-from support.payload_packages import publish, varied
+from support import models
+from support.daemon import Daemon, run_command
+from support.payload_packages import PlannedBytes, PlannedPackage, varied
 
-from sealcar import errors, modelpackage
+from sealcar import errors, modelpackage, publish
 from sealcar.exports import Destination
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 RIGHTS = ("list", "read", "write", "import", "verify", "export", "export-plain", "manage")
 BLOB = varied((3 << 20) + 17)
-PAYLOADS = {"blob": BLOB, "empty": b""}
+PAYLOADS = (PlannedBytes("blob", "blob", BLOB), PlannedBytes("empty", "other", b""))
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,18 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     made.grant(os.geteuid(), rights=RIGHTS)
     with made as daemon:
         with daemon.connect() as client:
-            publish(client, PAYLOADS)
+            client.catalogue.import_(PlannedPackage(PAYLOADS))
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def replica(shared: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Give another daemon with the same key and a store of its own."""
+    made = Daemon(tmp_path_factory.mktemp("r"))
+    made.grant(os.geteuid(), rights=RIGHTS)
+    for name in ("kek", "store/store.json"):
+        shutil.copy(shared.folder / name, made.folder / name)
+    with made as daemon:
         yield daemon
 
 
@@ -64,7 +77,7 @@ def test_a_plain_export_is_what_was_imported_and_for_its_owner_only(
         client.catalogue.export("m", Destination(tmp_path / "out"), plain=True)
     files = tree(tmp_path / "out")
     assert files["c/v/blob"] == BLOB
-    assert (files["c/v/empty"], files["c/v/model.onnx"]) == (b"", b"model")
+    assert files["c/v/empty"] == b""
     manifest = json.loads(files["manifest.json"])
     assert b"sealcar" not in files["manifest.json"]
     assert manifest["components"]["c"]["variants"]["v"] == {"variant_directory": "c/v"}
@@ -109,3 +122,130 @@ def test_nothing_is_overwritten(shared: Daemon, tmp_path: Path, *, tar: bool) ->
             client.catalogue.export("m", Destination(tmp_path / "no" / "such", tar))
     assert taken.read_bytes() == b"mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "taken"]
+
+
+@pytest.mark.parametrize("tar", [False, True], ids=["directory", "tar"])
+def test_a_sealed_export_comes_in_again_where_the_same_key_is(
+    shared: Daemon, replica: Daemon, tmp_path: Path, *, tar: bool
+) -> None:
+    out, name = tmp_path / "out", f"again-{tar}".lower()
+    with shared.connect() as client:
+        client.catalogue.import_(PlannedPackage(PAYLOADS, name))
+        client.catalogue.export(name, Destination(out, tar))
+        before = client.catalogue.get(name)
+    plan = publish.sealed_plan(out)
+    assert plan is not None
+    with plan, replica.connect() as client:
+        made = client.catalogue.import_(plan, sealed=True)
+        assert (made.generation, made.package_id) == (1, before.package_id)
+        assert client.scope(name, "c", "v").read("blob") == BLOB
+        assert client.catalogue.verify(name).payloads == len(PAYLOADS)
+        with pytest.raises(errors.AlreadyExistsError):
+            client.catalogue.import_(plan, sealed=True)
+    assert tree(replica.store / name / "1/g/1") == tree(shared.store / name / "1/g/1")
+    assert not list((replica.store / ".staging").iterdir())
+
+
+def test_a_copy_of_a_generation_out_of_a_store_is_taken_back_too(
+    shared: Daemon, replica: Daemon
+) -> None:
+    with shared.connect() as client:
+        client.catalogue.import_(PlannedPackage(PAYLOADS, "copied"))
+    copy = str(shared.store / "copied/1/g/1")
+    done = run_command("import", copy, "--json", SEALCAR_SOCKET=str(replica.socket))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["generation"] == 1
+
+
+def test_a_newer_generation_follows_and_an_older_one_is_refused(
+    shared: Daemon, replica: Daemon, tmp_path: Path
+) -> None:
+    compiled = models.whole_model()
+    with shared.connect() as client:
+        client.catalogue.import_(PlannedPackage(PAYLOADS, "grown"))
+        for number in (1, 2, 3):
+            client.catalogue.export("grown", Destination(tmp_path / f"g{number}"))
+            with client.begin("grown", "c", f"v{number}") as transaction:
+                transaction.write("model.onnx", compiled, "model")
+                transaction.commit()
+    plans = {number: publish.sealed_plan(tmp_path / f"g{number}") for number in (1, 2, 3)}
+    with replica.connect() as client:
+        for number in (1, 3):
+            plan = plans[number]
+            assert plan is not None
+            with plan:
+                assert client.catalogue.import_(plan, sealed=True).generation == number
+        assert client.catalogue.get("grown").summary.generation == 3
+        older = plans[2]
+        assert older is not None
+        with older, pytest.raises(errors.RolledBackError, match="older than 3"):
+            client.catalogue.import_(older, sealed=True)
+        assert client.scope("grown", "c", "v2").read("model.onnx") == compiled
+
+
+def model_package(folder: Path) -> Path:
+    """Make a package of a model and a shared asset, by hand."""
+    asset = folder / "shared_assets" / "new"
+    (asset / "deep").mkdir(parents=True)
+    (asset / "vocab.txt").write_bytes(b"[PAD]")
+    (asset / "deep" / "merges").write_bytes(varied(1 << 20))
+    uri = modelpackage.hash_directory(asset)
+    asset.rename(asset.with_name(uri.replace(":", "-")))
+    variant = folder / "det" / "cpu"
+    variant.mkdir(parents=True)
+    (variant / "model.onnx").write_bytes(models.whole_model())
+    options = {"session.model_external_initializers_file_folder_path": f"{uri}/deep"}
+    info = {"ort": {"model_file": "model.onnx", "session_options": options}}
+    body = {"variant_directory": "det/cpu", "ep": "CPUExecutionProvider", "executor_info": info}
+    manifest = {
+        "schema_version": "1.0",
+        "package_name": "Detector",
+        "layout": "portable",
+        "additional_metadata": {"mine": [1, 2.5, "é"]},
+        "components": {"det": {"variants": {"cpu": body}}},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_a_plain_export_has_the_original_references_and_imports_to_the_same_bytes(
+    shared: Daemon, tmp_path: Path
+) -> None:
+    source = model_package(tmp_path / "source")
+    for name, here in (("first", source), ("second", tmp_path / "first")):
+        with shared.connect() as client, publish.plan(here, name=name) as plan:
+            client.catalogue.import_(plan)
+            client.catalogue.export(name, Destination(tmp_path / name), plain=True)
+    first = tree(tmp_path / "first")
+    assert json.loads(first["manifest.json"]) == json.loads((source / "manifest.json").read_text())
+    originals = tree(source)
+    del originals["manifest.json"], originals["det/cpu/model.onnx"]
+    assert originals.items() <= first.items()
+    assert tree(tmp_path / "second") == first
+    opened = modelpackage.open(tmp_path / "first")
+    assert [one.uri for one in opened.shared_assets.values()] == [
+        modelpackage.hash_directory(one.path) for one in opened.shared_assets.values()
+    ]
+
+
+def test_the_command_exports_and_imports_and_warns_of_plaintext(
+    shared: Daemon, replica: Daemon, tmp_path: Path
+) -> None:
+    def run(daemon: Daemon, *arguments: str) -> tuple[str, str]:
+        done = run_command(*arguments, SEALCAR_SOCKET=str(daemon.socket))
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
+
+    out, plain = str(tmp_path / "out.tar"), str(tmp_path / "plain")
+    said, warned = run(shared, "export", "m@1", out, "--tar", "--generation", "1")
+    assert said.startswith("exported m@1, generation 1, to ")
+    assert warned == ""
+    said, warned = run(shared, "export", "m", plain, "--plain", "--json")
+    assert "PLAINTEXT" in warned
+    assert json.loads(said)["files"] == 1 + len(PAYLOADS)
+    said, _ = run(replica, "import", out)
+    assert said.startswith("imported m@1, generation 1:")
+    wrong = run_command("import", out, "--name", "x", SEALCAR_SOCKET=str(replica.socket))
+    assert (wrong.returncode, "keeps its name" in wrong.stderr) == (2, True)
+    wrong = run_command("export", "m/c", out, SEALCAR_SOCKET=str(shared.socket))
+    assert (wrong.returncode, "whole package: m" in wrong.stderr) == (2, True)

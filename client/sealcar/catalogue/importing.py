@@ -69,10 +69,11 @@ class Plan(Protocol):
 class Requests:
     """The requests of one import; it keeps the failure that gRPC would swallow."""
 
-    def __init__(self, plan: Plan, kek: str) -> None:
+    def __init__(self, plan: Plan, kek: str, *, sealed: bool) -> None:
         self.failure: Exception | None = None
         self._plan = plan
         self._kek = kek
+        self._sealed = sealed
 
     def __iter__(self) -> Iterator[pb.ImportRequest]:
         try:
@@ -85,7 +86,10 @@ class Requests:
         package = common.PackageRef(name=plan.name, version=plan.version)
         yield pb.ImportRequest(
             begin=pb.ImportBegin(
-                package=package, manifest_json=plan.manifest_json, kek_alias=self._kek
+                package=package,
+                manifest_json=plan.manifest_json,
+                kek_alias=self._kek,
+                sealed=self._sealed,
             )
         )
         for payload in plan.payloads:

@@ -68,23 +68,35 @@ class Catalogue:
             return values.detail(self._stub().Get(request, timeout=self._rpc.timeout))
 
     def import_(
-        self, plan: Plan, *, kek: str = "", progress: Watcher | None = None
+        self,
+        plan: Plan,
+        *,
+        kek: str = "",
+        sealed: bool = False,
+        progress: Watcher | None = None,
     ) -> values.Imported:
         """Send a package; the daemon seals it as it arrives. Nothing stays behind on failure.
 
         Raises:
-            AlreadyExistsError: the version is there already.
+            AlreadyExistsError: the version, or a sealed export's generation, is there already.
             InvalidPackageError: it breaks a rule; the message says where.
         """
-        source = Requests(plan, kek)
+        source = Requests(plan, kek, sealed=sealed)
         with self._rpc.translating("import"):
             call = self._stub().Import(iter(source))
             try:
                 with self._rpc.patience(call) as patience:
                     for answer in call:
+        Args:
+            plan: what is sent.
+            kek: alias of the key to seal under; empty: the store's default.
+            sealed: it is a sealed export, which keeps its name, version, number and key.
+            progress: is told how far it is.
+
                         patience.beat()
                         if answer.WhichOneof("step") == "imported":
                             await_end(call)
+            DamagedError: a sealed export isn't what its record says, or older than what was seen.
                             return imported(answer.imported)
                         _tell(progress, answer.progress)
             except grpc.RpcError as error:

@@ -36,7 +36,7 @@ _PLAIN = "this is PLAINTEXT: who reads these files has the models; nothing seals
 @click.option("--tar", is_flag=True, help="One tar file, uncompressed, instead of a directory.")
 @click.option(
     "--generation",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     default=0,
     metavar="N",
     help="This generation; by default the newest.",
