@@ -1,4 +1,4 @@
-"""What is in the store: authentic while the daemon has its keys, marked as not where it has none."""
+"""What is in the store: authentic while the daemon has its keys, marked where it has none."""
 
 from __future__ import annotations
 
