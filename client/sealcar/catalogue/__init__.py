@@ -5,6 +5,7 @@
 """
 
 from sealcar.catalogue.findings import Finding, Resealed, Validated
+from sealcar.catalogue.managing import Pruned, PrunedGeneration
 from sealcar.catalogue.store import Catalogue
 from sealcar.catalogue.values import (
     AssetInfo,
@@ -25,6 +26,8 @@ __all__ = [
     "PackageDetail",
     "PackageSummary",
     "Progress",
+    "Pruned",
+    "PrunedGeneration",
     "Resealed",
     "Resolved",
     "Validated",

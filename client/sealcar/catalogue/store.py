@@ -10,11 +10,11 @@ from sealcar import rpc
 from sealcar.catalogue import findings, values
 from sealcar.catalogue.exporting import Exported, export
 from sealcar.catalogue.importing import Requests, imported
+from sealcar.catalogue.managing import Managing
 from sealcar.catalogue.verifying import Verification, await_end
 from sealcar.errors import IncompatibleError
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import package_store_pb2 as pb
-from sealcar.v1.package_store_pb2_grpc import PackageStoreStub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PAGE: Final = 1000
 
 
-class Catalogue:
+class Catalogue(Managing):
     """A daemon's packages, over gRPC. Thread-safe.
 
     Args:
@@ -40,13 +40,23 @@ class Catalogue:
     def __init__(self, listener: Path, *, peer_uid: int, timeout: float = 30.0) -> None:
         self._rpc = rpc.Channel(listener / "grpc.sock", peer_uid=peer_uid, timeout=timeout)
 
-    def list(self, prefix: str = "") -> Iterator[values.PackageSummary]:
+    def list(
+        self, prefix: str = "", *, current: bool = False, component: str = "", ep: str = ""
+    ) -> Iterator[values.PackageSummary]:
         """Yield the packages that the caller may list, by name, then version.
+
+        Args:
+            prefix: only names that begin with this.
+            current: only the current version of each.
+            component: only packages with a component of this name.
+            ep: only packages with a variant for this execution provider.
 
         Raises:
             SealcarError: of the kind that the daemon found.
         """
-        request = pb.ListRequest(page_size=PAGE, name_prefix=prefix)
+        request = pb.ListRequest(
+            page_size=PAGE, name_prefix=prefix, current_only=current, component=component, ep=ep
+        )
         while True:
             with self._rpc.translating("list"):
                 answer = self._stub().List(request, timeout=self._rpc.timeout)
@@ -77,9 +87,16 @@ class Catalogue:
     ) -> values.Imported:
         """Send a package; the daemon seals it as it arrives. Nothing stays behind on failure.
 
+        Args:
+            plan: what is sent.
+            kek: alias of the key to seal under; empty: the store's default.
+            sealed: it is a sealed export, which keeps its name, version, number and key.
+            progress: is told how far it is.
+
         Raises:
             AlreadyExistsError: the version, or a sealed export's generation, is there already.
             InvalidPackageError: it breaks a rule; the message says where.
+            DamagedError: a sealed export isn't what its record says, or older than what was seen.
         """
         source = Requests(plan, kek, sealed=sealed)
         with self._rpc.translating("import"):
@@ -87,16 +104,9 @@ class Catalogue:
             try:
                 with self._rpc.patience(call) as patience:
                     for answer in call:
-        Args:
-            plan: what is sent.
-            kek: alias of the key to seal under; empty: the store's default.
-            sealed: it is a sealed export, which keeps its name, version, number and key.
-            progress: is told how far it is.
-
                         patience.beat()
                         if answer.WhichOneof("step") == "imported":
                             await_end(call)
-            DamagedError: a sealed export isn't what its record says, or older than what was seen.
                             return imported(answer.imported)
                         _tell(progress, answer.progress)
             except grpc.RpcError as error:
@@ -229,9 +239,6 @@ class Catalogue:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _stub(self) -> PackageStoreStub:
-        return PackageStoreStub(self._rpc.get())
 
 
 def _tell(progress: Watcher | None, message: pb.Progress) -> None:

@@ -1,4 +1,4 @@
-"""The commands that look into the store: ls, verify."""
+"""The command that checks every byte of a package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sealcar.address import Address
-from sealcar.cli import report, tables
+from sealcar.cli import report
 from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.cli.progress import bytes_moving
 from sealcar.errors import InvalidRequestError, KeyUnavailableError, ResourceError
@@ -21,40 +21,6 @@ if TYPE_CHECKING:
 
     from sealcar.catalogue import Progress
     from sealcar.client import Client
-
-
-@click.command(
-    short_help="List packages.", epilog=report.examples("sealcar ls", "sealcar ls ocr --json")
-)
-@click.argument("prefix", default="")
-@prints_json
-@asks_the_daemon
-def ls(client: Client, prefix: str, *, as_json: bool) -> None:
-    """List packages whose name begins with PREFIX, or all that you may list.
-
-    The mark * stands at the version that an address without version means. Nothing here is
-    authenticated: `inspect` checks the seal record, `verify` every byte.
-    """
-    packages = list(client.catalogue.list(prefix))
-    if as_json:
-        report.emit({"packages": [asdict(each) for each in packages]})
-        return
-    tables.show(
-        ["package", "version", "", "generation", "components", "variants", "payloads", "size"],
-        [
-            [
-                each.name,
-                each.version,
-                "*" if each.current else "",
-                each.generation,
-                each.components,
-                each.variants,
-                each.payloads,
-                report.size(each.size),
-            ]
-            for each in packages
-        ],
-    )
 
 
 @click.command(

@@ -24,7 +24,7 @@ def show(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         console.width = _UNCUT
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in titles:
-        right = title in ("generation", "components", "variants", "payloads", "size")
+        right = title in ("generation", "components", "variants", "payloads", "assets", "size")
         table.add_column(title, justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(report.plain(str(cell))) for cell in row))

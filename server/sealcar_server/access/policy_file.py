@@ -5,9 +5,10 @@
     listener = "tenant-a"           # optional; any listener if left out
     packages = ["ocr", "det-*"]     # * and ? match as in a shell
     components = ["det"]            # optional; all if left out
-    rights = ["read"]               # list, read, write, import, verify
+    rights = ["read"]               # list, read, write, import, verify, export, export-plain,
+                                    # manage, reseal
 
-"read" implies "list".
+"read" implies "list". Rights are named one by one: no pattern gives several.
 """
 
 from __future__ import annotations

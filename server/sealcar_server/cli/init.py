@@ -49,17 +49,18 @@ file = "policy.toml"
 """
 _GRANTS: Final = """\
 # Who may do what. What no grant allows is refused.
-# rights: list, read, write, import, verify. "read" implies "list".
+# rights: list, read, write, import, verify, export, manage. "read" implies "list".
+# Not given here: export-plain takes packages out unsealed; reseal vouches for edited manifests.
 
 [[grant]]
 uid = {uid}
 packages = ["*"]
-rights = ["list", "read", "write", "import", "verify"]
+rights = ["list", "read", "write", "import", "verify", "export", "manage"]
 """
 _SAID: Final = """\
 Made {folder}:
   sealcar.toml   settings
-  policy.toml    who may do what: you ({uid}) may do everything
+  policy.toml    who may do what: you ({uid}) may do everything but export-plain and reseal
   {key}
   store/         sealed packages
   state/, run/   the daemon's memory; its sockets
