@@ -1,6 +1,6 @@
 """Kills a writer at its Nth step, for every N, each on a copy of one directory.
 
-Run as a program: `python -m support.crashing import|commit|rewrap|shred TEMPLATE TARGET`. It
+Run as a program: `python -m support.crashing KIND TEMPLATE TARGET`, see `work` for the kinds. It
 leaves TARGET/N for every N, and prints how many steps there were.
 """
 
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.asset_packages import VOCABULARY, AssetPackage, ort, uri_of, weights_in
 from support.services import Running
 
 from sealcar_server.service.rewrapping import Wanted
@@ -21,15 +22,30 @@ from sealcar_server.service.values import ScopeKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_CHANGING = os.O_CREAT | os.O_WRONLY | os.O_RDWR
 STEPS = ("open", "mkdir", "link", "unlink", "rmdir", "fsync", "rename", "pwrite", "flock")
+
+_MERGES = {"merges.txt": b"a b"}
+# one of its assets is that of `AssetPackage.with_weights`, the other one is new
+SHARING = AssetPackage(
+    {uri_of(VOCABULARY): VOCABULARY, uri_of(_MERGES): _MERGES},
+    {
+        ("det", "onnx"): weights_in(uri_of(VOCABULARY)),
+        ("det", "two"): ort(f"{uri_of(_MERGES)}/merges.txt"),
+    },
+)
 
 
 def arm(after: int) -> None:
     """Let the process die, as by kill -9, instead of making its Nth change to the file system."""
     left = [after]
+    really_open = os.open
 
     def deadly(real: Callable[..., object]) -> Callable[..., object]:
         def step(*args: object, **options: object) -> object:
+            flags = args[1] if real is really_open else None
+            if isinstance(flags, int) and not flags & _CHANGING:
+                return real(*args, **options)
             left[0] -= 1
             if left[0] < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -48,6 +64,9 @@ def work(kind: str, root: Path, after: int) -> None:
         if kind == "import":
             arm(after)
             running.import_("ocr", "2", payloads={("det", "onnx", "model.onnx"): b"second"})
+        elif kind == "assets":
+            arm(after)
+            SHARING.import_into(running, "ocr", "2")
         elif kind == "rewrap":
             arm(after)
             running.service.keys.rewrap(Wanted(), lambda *_: None)

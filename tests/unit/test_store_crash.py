@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.asset_packages import AssetPackage, asset_folders, sealed_uri
+from support.crashing import SHARING
 from support.services import ME, MODEL, Running
 
+from sealcar.modelpackage import hash_directory
 from sealcar_server.service.values import ScopeKey
 
 if TYPE_CHECKING:
@@ -68,6 +71,28 @@ def test_an_import_killed_at_any_step_leaves_all_of_it_or_nothing(tmp_path: Path
             current.append(running.looking.get(ME, "ocr").summary.version)
     assert current == sorted(current)
     assert (current[0], current[-1]) == ("1", "2")
+
+
+@pytest.mark.timeout(280)
+def test_an_import_with_assets_killed_at_any_step_leaves_all_of_it_or_nothing(
+    tmp_path: Path,
+) -> None:
+    with Running(tmp_path / "template") as running:
+        AssetPackage.with_weights().import_into(running)
+    found = []
+    for root in crash_at_every_step("assets", tmp_path / "template", tmp_path / "crashed"):
+        with Running(root) as running:
+            there = running.store.versions("ocr")
+            for version in there:
+                whole(running, version)
+            found.append("2" in there)
+            # whatever the index says by now, it leads nobody astray
+            SHARING.import_into(running, "ocr", "3")
+            whole(running, "3")
+            for folder in asset_folders(running.generation(version="3")):
+                assert hash_directory(folder) == sealed_uri(folder)
+    assert found == sorted(found), "once published it stays published"
+    assert (found[0], found[-1]) == (False, True)
 
 
 def test_everything_is_durable_before_the_rename_and_the_rename_before_the_answer(
