@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Final, Self
 from sealcar import onnxscan
 from sealcar.errors import InvalidRequestError, RuntimeSupportError, SealcarError
 from sealcar.names import shown
-from sealcar.ort import adapters, configuration, initializers, options, probing, runtime, scopes
+from sealcar.ort import adapters, configuration, initializers, options, probing, scopes
 from sealcar.ort.callbacks import Compilation
+from sealcar.ort.compiled import Origin, check_complete, origin_of
+from sealcar.ort.configured import configured, kind_of
+from sealcar.ort.sources import SealedSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
 
     from sealcar.client import Client
     from sealcar.onnxscan import ModelScan
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from sealcar.transfer.reading import Scope
     from sealcar.transfer.transactions import Transaction
 
-_COMPATIBILITY: Final = "ep_compatibility_info."
 _WEIGHTLESS: Final = "ep.enable_weightless"
 _STEM: Final = 60
 
@@ -89,19 +90,10 @@ def compile(  # noqa: A001, PLR0913  (what the runtime calls it; all but two are
         origin = _into(transaction, scope, session_options, embed=embed, optimization=optimization)
         return transaction.commit(
             ep=ep or origin.ep,
-            device=device or _device(ep or origin.ep),
+            device=device or _device(session_options, ep or origin.ep),
             compatibility=origin.compatibility,
-            executor_info={scopes.NAMESPACE: {"model_file": origin.model}},
+            executor_info={scopes.NAMESPACE: {"model_file": origin.model}, **origin.info},
         )
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """The compiled model's name, who compiled it, and what he left to recognise his machine by."""
-
-    model: str
-    ep: str
-    compatibility: str
 
 
 def _into(
@@ -111,19 +103,20 @@ def _into(
     *,
     embed: bool,
     optimization: str,
-) -> _Origin:
+) -> Origin:
     """Compile a variant, and write all that comes of it into a transaction."""
-    name = scopes.model_of(scope)
+    source = SealedSource(scope)
+    name = scopes.model_of(source)
     model = scope.read(name)
     found = onnxscan.scan(model)
     if found.ep_contexts:
         refused = InvalidRequestError("the source is compiled already")
         raise scope.name.placed(refused, "open", name)
-    files = initializers.fetch(scope, initializers.resolve(found, scope, name))
+    files = initializers.fetch(source, initializers.resolve(found, source, name))
     with _Output(transaction, name) as output:
         job = output.compilation(model, files, embed=embed, optimization=optimization)
         adapters.registrar().compile(session_options, job)
-        return _Origin(output.model_name, *_maker(output.finish()))
+        return origin_of(output.finish(), output.model_name)
 
 
 @dataclass(frozen=True)
@@ -194,43 +187,6 @@ class _Output:
         self._weights.close()
 
 
-def check_complete(found: ModelScan, written: AbstractSet[str], weights: str) -> None:
-    """Check that a compiled model names exactly what was written.
-
-    Args:
-        found: what the compiled model refers to.
-        written: names of the blobs that were written.
-        weights: name of the external file that was written; empty: none.
-
-    Raises:
-        RuntimeSupportError: no node was compiled, something is missing, or something is left over.
-    """
-    if not found.ep_contexts:
-        raise RuntimeSupportError(
-            "no node was compiled: is the execution provider in the session options, and does it "
-            "support the model?"
-        )
-    if scopes.weightless(found):
-        raise RuntimeSupportError(
-            "weightless compilation isn't supported: the compiled model reads its weights from the "
-            "plain one"
-        )
-    named = {node.cache_context for node in found.ep_contexts if node.cache_context is not None}
-    _check_equal("blob", {name.decode(errors="backslashreplace") for name in named}, written)
-    files = {tensor.external.location for tensor in found.external if tensor.external}
-    _check_equal("file", files, {weights} if weights else set())
-
-
-def _check_equal(what: str, named: AbstractSet[str], written: AbstractSet[str]) -> None:
-    for left, text in ((named - written, "names"), (written - named, "doesn't name")):
-        if left:
-            names = ", ".join(shown(name) for name in sorted(left))
-            state = "wasn't" if text == "names" else "was"
-            raise RuntimeSupportError(
-                f"the compiled model {text} {what} {names}, which {state} written"
-            )
-
-
 def _check_options(session_options: SessionOptions, *, allow_plaintext_files: bool) -> None:
     entries = configuration.entries_of(session_options)
     for key, value in entries.items():
@@ -242,16 +198,10 @@ def _check_options(session_options: SessionOptions, *, allow_plaintext_files: bo
     options.check_caller(entries, allow_plaintext_files=allow_plaintext_files)
 
 
-def _maker(found: ModelScan) -> tuple[str, str]:
-    """Return the provider that made the blobs, and what it left to recognise its machine by."""
-    for key, value in found.metadata.items():
-        if key.startswith(_COMPATIBILITY):
-            return key.removeprefix(_COMPATIBILITY), value
-    return next((node.source for node in found.ep_contexts if node.source), ""), ""
-
-
-def _device(ep: str) -> str:
-    """Return the kind of device that a provider has here, if it has one kind only."""
-    devices = runtime.onnxruntime().get_ep_devices()
-    kinds = {each.device.type.name.lower() for each in devices if each.ep_name == ep}
+def _device(session_options: SessionOptions, ep: str) -> str:
+    """Return the kind of device that the provider runs on here, if it is one only."""
+    try:
+        kinds = {kind_of(each) for each in configured(session_options).devices_of(ep)}
+    except RuntimeSupportError:  # then it isn't known, which is no reason to lose what was compiled
+        return ""
     return kinds.pop() if len(kinds) == 1 else ""

@@ -11,8 +11,9 @@ import posixpath
 import weakref
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from sealcar.errors import InvalidPackageError, WrongStateError
+from sealcar.errors import InvalidPackageError, RequestError, WrongStateError
 from sealcar.names import shown
+from sealcar.ort import scopes, sources
 from sealcar.ort.callbacks import Location
 from sealcar.transfer.payloads import BorrowedBuffer
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from sealcar.onnxscan import ModelScan
+    from sealcar.onnxscan import ModelScan, Tensor
     from sealcar.ort.runtime import SessionOptions
-    from sealcar.transfer.reading import Scope
+    from sealcar.ort.sources import Source
     from sealcar.transfer.transactions import Transaction
     from sealcar.transfer.writing import PayloadWriter
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 THRESHOLD: Final = 1 << 16
 # a mapping begins at a page
 ALIGNMENT: Final = 4096
+# a marker that the runtime understands as "offset is an address in memory"
+_ADDRESS_MARKER: Final = "_MEM_ADDR_"
 
 # external files in memory, by the name that a model gives them
 Files: TypeAlias = dict[str, memoryview]
@@ -38,43 +41,66 @@ _lent: Final[weakref.WeakKeyDictionary[SessionOptions, list[memoryview]]] = (
 )
 
 
-def resolve(found: ModelScan, scope: Scope, model: str) -> dict[str, str]:
-    """Return the payload of each external file that a model names.
+def resolve(found: ModelScan, source: Source, model: str) -> dict[str, str]:
+    """Return the payload of each external file that a model names, by every spelling of its name.
 
     Args:
         found: what the model refers to.
-        scope: the variant that the model is in.
-        model: name of the model's payload, to whose folder its references are relative.
+        source: the variant that the model is in.
+        model: name of the model's payload.
 
     Raises:
-        InvalidPackageError: a file that is none of the variant's payloads.
+        InvalidPackageError: a file that is none of the variant's payloads, or a tensor that the
+            runtime wouldn't take from memory.
+        NotFoundError: a plain package's file that doesn't exist.
     """
-    served = {payload.name for payload in scope.payloads if payload.kind != "blob"}
     payloads: dict[str, str] = {}
+    if not found.external:
+        return payloads
+    folder = scopes.weights_folder(source, model)
     for tensor in found.external:
         location = tensor.external.location if tensor.external else ""
-        payload = posixpath.normpath(posixpath.join(posixpath.dirname(model), location))
-        if payload not in served:
-            refused = InvalidPackageError(
-                f"tensor {shown(tensor.name)} lies in {shown(location)}, which isn't a payload of "
-                "the variant; ONNX Runtime would look for it on the disk"
-            )
-            raise scope.name.placed(refused, "open", model)
-        payloads[posixpath.normpath(location)] = payload
+        if location in payloads:
+            continue
+        try:
+            payload = source.beside(folder, location, sources.INITIALIZERS)
+            _check_lendable(tensor, location)
+            _note(payloads, location, payload)
+        except RequestError as error:
+            text = f"tensor {shown(tensor.name)} lies in {shown(location)}: {error.message}"
+            raise source.name.placed(type(error)(text), "open", model) from error
     return payloads
 
 
-def fetch(scope: Scope, payloads: Mapping[str, str]) -> Files:
-    """Read external files into memory of their own.
+def _note(payloads: dict[str, str], location: str, payload: str) -> None:
+    # by which of the two spellings the runtime looks for it is its own affair
+    for spelling in (location, posixpath.normpath(location)):
+        if payloads.setdefault(spelling, payload) != payload:
+            raise InvalidPackageError("another tensor means another file by this name")
+
+
+def _check_lendable(tensor: Tensor, location: str) -> None:
+    """Check that the runtime takes a tensor from memory; others it would look for on the disk."""
+    if tensor.sparse:
+        raise InvalidPackageError("ONNX Runtime reads sparse tensors from the disk alone")
+    if not tensor.initializer:
+        raise InvalidPackageError("only initializers can have external data")
+    if _ADDRESS_MARKER in location:
+        raise InvalidPackageError("the name is a memory address; ONNX Runtime would look there")
+
+
+def fetch(source: Source, payloads: Mapping[str, str]) -> Files:
+    """Read external files into memory of their own, each once.
 
     Args:
-        scope: the variant that they are in.
+        source: the variant that they are in.
         payloads: as `resolve` returns them.
 
     Raises:
         SealcarError: what went wrong, with scope and name.
     """
-    return {location: scope.map(payload).view for location, payload in payloads.items()}
+    views = {payload: source.view(payload) for payload in dict.fromkeys(payloads.values())}
+    return {location: views[payload] for location, payload in payloads.items()}
 
 
 def lend(session_options: SessionOptions, files: Files) -> None:

@@ -1,35 +1,74 @@
-"""A sealed variant becomes an ONNX Runtime session, without a byte of it on any disk."""
+"""A variant becomes an ONNX Runtime session, without a byte of a sealed one on any disk."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+import os
+from typing import TYPE_CHECKING, Final, overload
 
-from sealcar import onnxscan
-from sealcar.errors import InvalidPackageError, RuntimeSupportError
-from sealcar.names import shown
-from sealcar.ort import adapters, configuration, initializers, options, probing, runtime, scopes
+from sealcar.errors import InvalidRequestError, RuntimeSupportError
+from sealcar.ort import (
+    adapters,
+    configuration,
+    initializers,
+    models,
+    options,
+    plain,
+    probing,
+    runtime,
+    scopes,
+)
 from sealcar.ort.adapters import rejections
+from sealcar.ort.sessions import sealed_session
+from sealcar.ort.sources import SealedSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import TypeAlias
 
     from sealcar.client import Client
-    from sealcar.onnxscan import ModelScan
     from sealcar.ort.callbacks import Registration
     from sealcar.ort.runtime import Session, SessionOptions
-    from sealcar.transfer.reading import Scope
-
-    Provider: TypeAlias = str | tuple[str, Mapping[str, Any]]
+    from sealcar.ort.sessions import Provider
+    from sealcar.ort.sources import Source
 
 # with it a provider may take a blob from a session that has read it before
 _SHARED: Final = "ep.share_ep_contexts"
+# with these a session goes on using a model's own bytes, if it is in ORT format
+_BORROWING: Final = (
+    "session.use_ort_model_bytes_directly",
+    "session.use_ort_model_bytes_for_initializers",
+)
+
+
+@overload
+def load(
+    source: Client,
+    package: str,
+    *,
+    component: str | None = None,
+    variant: str | None = None,
+    version: str = "",
+    generation: int = 0,
+    session_options: SessionOptions | None = None,
+    providers: Sequence[Provider] | None = None,
+    allow_plaintext_files: bool = False,
+) -> Session: ...
+
+
+@overload
+def load(
+    source: str | os.PathLike[str],
+    *,
+    component: str | None = None,
+    variant: str | None = None,
+    session_options: SessionOptions | None = None,
+    providers: Sequence[Provider] | None = None,
+    allow_plaintext_files: bool = False,
+) -> Session: ...
 
 
 def load(  # noqa: PLR0913  (all but two are keyword-only)
-    client: Client,
-    package: str,
+    source: Client | str | os.PathLike[str],
+    package: str | None = None,
     *,
     component: str | None = None,
     variant: str | None = None,
@@ -45,8 +84,9 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     the model refers to is found among the variant's payloads; only then does the runtime see it.
 
     Args:
-        client: a connected client. It is kept alive by the session.
-        package: store name.
+        source: a connected client, which the session keeps alive; or the directory of a plain
+            package, whose files are then read in the same order and under the same rules.
+        package: store name; only with a client.
         component: may be left out where the package has one.
         variant: may be left out where the component has one.
         version: store version; empty: the current one.
@@ -67,29 +107,40 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     own = session_options if session_options is not None else runtime.onnxruntime().SessionOptions()
     entries = configuration.entries_of(own)
     options.check_caller(entries, _settings(providers), allow_plaintext_files=allow_plaintext_files)
-    scope = client.scope(package, component, variant, version=version, generation=generation)
-    return _load(scope, own, providers, entries)
+    if isinstance(source, str | os.PathLike):
+        if package is not None or version or generation:
+            raise InvalidRequestError(
+                "a package on the disk has no store name, version or generation; leave them out, "
+                "or load from a client"
+            )
+        return _load(plain.open_variant(source, component, variant), own, providers, entries)
+    if package is None:
+        raise InvalidRequestError("name the package that is to be loaded from the store")
+    scope = source.scope(package, component, variant, version=version, generation=generation)
+    return _load(SealedSource(scope), own, providers, entries)
 
 
 def _load(
-    scope: Scope,
+    source: Source,
     own: SessionOptions,
     providers: Sequence[Provider] | None,
     entries: Mapping[str, str],
 ) -> Session:
-    name = scopes.model_of(scope)
-    reader = scopes.BlobReader(scope)
+    known = bool(scopes.blobs_of(source))
+    if known:
+        probing.check_read(own, source.ep)
+    configuration.apply(own, _of_package(source), entries)
+    model = models.read(source)
+    reader = scopes.BlobReader(source, model.blobs)
     registration = None
-    if scopes.blobs_of(scope):
-        probing.check_read(own, scope.ep)
+    if known or model.blobs:
+        if not known:
+            probing.check_read(own, source.ep)
         registration = adapters.registrar().set_read(own, reader)
-    configuration.apply(own, _of_package(scope), entries)
-    model = scope.read(name)
-    found = onnxscan.scan(model)
-    _check_blobs(found, scope, name)
-    initializers.lend(own, initializers.fetch(scope, initializers.resolve(found, scope, name)))
-    session = _session(model, own, providers, registration)
-    if _asks_for_blobs(found) and not reader.served and entries.get(_SHARED) != "1":
+    initializers.lend(own, initializers.fetch(source, model.files))
+    keeps = any(entries.get(key) == "1" for key in _BORROWING)
+    session = _session(model.data, own, providers, registration, keeps=keeps)
+    if model.blobs and not reader.served and entries.get(_SHARED) != "1":
         raise RuntimeSupportError(
             "the execution provider made a session without asking for the variant's blobs, so they "
             "came from elsewhere; compile the variant with embed=True"
@@ -105,28 +156,14 @@ def _settings(
     return [(name, {str(key): str(value) for key, value in own.items()}) for name, own in given]
 
 
-def _of_package(scope: Scope) -> options.PackageOptions:
-    asked = (scopes.options_in(scope, f"{kind}_options") for kind in ("session", "provider"))
-    return options.of_package(scope.ep, *asked)
-
-
-def _asks_for_blobs(found: ModelScan) -> bool:
-    return any(node.cache_context is not None for node in found.ep_contexts)
-
-
-def _check_blobs(found: ModelScan, scope: Scope, model: str) -> None:
-    """Check that whatever EPContext nodes name is a blob here: a provider would try the disk."""
-    blobs = {name.encode() for name in scopes.blobs_of(scope)}
-    if scopes.weightless(found):
-        refused = InvalidPackageError("the model is weightless: it reads its weights from a file")
-        raise scope.name.placed(refused, "open", model)
-    for node in found.ep_contexts:
-        if node.cache_context is not None and node.cache_context not in blobs:
-            refused = InvalidPackageError(
-                f"EPContext node {shown(node.name)} names blob {shown(node.cache_context)}, which "
-                "isn't in the variant; the execution provider would look for it on the disk"
-            )
-            raise scope.name.placed(refused, "open", model)
+def _of_package(source: Source) -> options.PackageOptions:
+    session = scopes.options_in(source, scopes.SESSION_OPTIONS)
+    resolved = (scopes.WEIGHTS_FOLDER, scopes.CONTEXT_FILE)
+    return options.of_package(
+        source.ep,
+        {key: value for key, value in session.items() if key not in resolved},
+        scopes.options_in(source, scopes.PROVIDER_OPTIONS),
+    )
 
 
 def _session(
@@ -134,9 +171,11 @@ def _session(
     own: SessionOptions,
     providers: Sequence[Provider] | None,
     registration: Registration | None,
+    *,
+    keeps: bool,
 ) -> Session:
     try:
-        return _sealed_session()(model, own, providers, registration)
+        return sealed_session()(model, own, providers, registration, keeps=keeps)
     except Exception as error:
         if registration is not None and registration.failure is not None:
             raise error from registration.failure
@@ -144,38 +183,3 @@ def _session(
         if found is not None:
             raise found from error
         raise
-
-
-@cache
-def _sealed_session() -> type[Any]:
-    base: type[Any] = runtime.onnxruntime().InferenceSession
-
-    class SealedSession(base):  # type: ignore[misc]  # the runtime is untyped
-        """An InferenceSession that keeps neither its model nor its options."""
-
-        def __init__(
-            self,
-            model: bytes,
-            own: SessionOptions,
-            providers: Sequence[Provider] | None,
-            registration: Registration | None,
-        ) -> None:
-            super().__init__(model, own, providers=providers, enable_fallback=0)
-            # the runtime's class keeps both for set_providers alone; the options hold the memory
-            # of external initializers, which the session has copied
-            self._model_bytes = b""
-            self._sess_options = self._sess_options_initial = None
-            # a provider may ask for a blob again as long as the session lives
-            self._registration = registration
-
-        def set_providers(self, *_arguments: object, **_named: object) -> None:
-            """Refuse: that would make the session anew from the model.
-
-            Raises:
-                RuntimeSupportError: always.
-            """
-            raise RuntimeSupportError(
-                "providers of a sealed session can't be changed; load it again with other ones"
-            )
-
-    return SealedSession

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sealcar.ort import adapters, configuration, options
-from sealcar.ort.scopes import BlobReader, BlobWriter
+from sealcar.ort.scopes import BlobReader, BlobWriter, blobs_of
+from sealcar.ort.sources import SealedSource
 
 if TYPE_CHECKING:
     from sealcar.ort.callbacks import Registration
@@ -32,7 +33,8 @@ def set_read_callback(
     """
     entries = configuration.entries_of(session_options)
     options.check_caller(entries, allow_plaintext_files=allow_plaintext_files)
-    adapters.registrar().set_read(session_options, BlobReader(scope))
+    blobs = {name: name for name in blobs_of(SealedSource(scope))}
+    adapters.registrar().set_read(session_options, BlobReader(scope, blobs))
 
 
 def clear_read_callback(session_options: SessionOptions) -> None:

@@ -7,34 +7,50 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from sealcar import names
-from sealcar.errors import AlreadyExistsError, InvalidPackageError, NotFoundError
+from sealcar.errors import (
+    AlreadyExistsError,
+    InvalidPackageError,
+    NotFoundError,
+    RequestError,
+)
+from sealcar.ort import sources
 from sealcar.transfer.payloads import BorrowedBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sealcar.onnxscan import ModelScan
-    from sealcar.transfer.reading import Scope
+    from sealcar.ort.sources import Readable, Source
     from sealcar.transfer.transactions import Transaction
 
 NAMESPACE: Final = "ort"
+SESSION_OPTIONS: Final = "session_options"
+PROVIDER_OPTIONS: Final = "provider_options"
+# what is resolved in the package and never set: all that they lead to comes from memory
+WEIGHTS_FOLDER: Final = "session.model_external_initializers_file_folder_path"
+CONTEXT_FILE: Final = "ep.context_file_path"
+_MODEL_FILE: Final = "model_file"
 # what the runtime notes in a compiled model about files it needs
 _DEPENDENCIES: Final = "external_dependencies"
 _SOURCE: Final = "source_model"
 
 
 class BlobReader:
-    """A read function: blobs of one scope, each straight into the memory of whoever asks.
+    """A read function: blobs of one variant, each straight into the memory of whoever asks.
 
     A provider may ask for one blob several times, and from several threads.
+
+    Args:
+        source: what the blobs are read from.
+        blobs: the payload of each name that may be asked for.
 
     Attributes:
         served: whether a blob was asked for and brought.
     """
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._blobs = frozenset(blobs_of(scope))
+    def __init__(self, source: Readable, blobs: Mapping[str, str]) -> None:
+        self._source = source
+        self._blobs = dict(blobs)
         self.served = False
 
     def __call__(self, name: str, allocate: Callable[[int], int], /) -> None:
@@ -46,8 +62,8 @@ class BlobReader:
         """
         if name not in self._blobs:
             unknown = NotFoundError("the variant has no such blob")
-            raise self._scope.name.placed(unknown, "read", names.shown(name))
-        with self._scope.reader(name) as reader:
+            raise self._source.name.placed(unknown, "read", names.shown(name))
+        with self._source.reader(self._blobs[name]) as reader:
             reader.read_into(allocate(reader.size), reader.size)
         self.served = True
 
@@ -90,28 +106,66 @@ class BlobWriter:
             self._names.add(names.blob(name))
 
 
-def blobs_of(scope: Scope) -> list[str]:
-    """Return the names of a variant's blobs."""
-    return [payload.name for payload in scope.payloads if payload.kind == "blob"]
+def blobs_of(source: Source) -> list[str]:
+    """Return the names of those blobs that are known before the model was read."""
+    return [payload.name for payload in source.payloads if payload.kind == sources.BLOB]
 
 
-def model_of(scope: Scope) -> str:
+def model_of(source: Source) -> str:
     """Return the name of the payload that is the variant's model.
 
     Raises:
         InvalidPackageError: the variant doesn't say which, or names one that it doesn't have.
     """
-    models = [payload.name for payload in scope.payloads if payload.kind == "model"]
-    named = settings_of(scope).get("model_file")
+    models = [payload.name for payload in source.payloads if payload.kind == sources.MODEL]
+    named = settings_of(source).get(_MODEL_FILE)
     if named is None and len(models) == 1:
         return models[0]
-    if isinstance(named, str) and posixpath.normpath(named) in models:
-        return posixpath.normpath(named)
+    if isinstance(named, str) and named:
+        return _led(source, _MODEL_FILE, lambda: source.resolve(named, sources.MODEL))
     refused = InvalidPackageError(
-        f'executor_info["{NAMESPACE}"]["model_file"] must name one of the variant\'s models: '
-        f"{', '.join(models) or 'it has none'}"
+        f'executor_info["{NAMESPACE}"]["{_MODEL_FILE}"] must name one of the variant\'s models'
+        + (f": {', '.join(models)}" if models else "")
     )
-    raise scope.name.placed(refused, "open")
+    raise source.name.placed(refused, "open")
+
+
+def weights_folder(source: Source, model: str) -> str:
+    """Return the folder that the names of a model's external files are relative to.
+
+    Raises:
+        InvalidPackageError: the variant names one that it doesn't have.
+    """
+    named = options_in(source, SESSION_OPTIONS).get(WEIGHTS_FOLDER)
+    if not named:
+        return _folder_of(model)
+    return _led(source, WEIGHTS_FOLDER, lambda: source.resolve_folder(named))
+
+
+def blobs_folder(source: Source, model: str) -> str:
+    """Return the folder that the names of a model's blobs are relative to.
+
+    Raises:
+        InvalidPackageError: the variant names one that it doesn't have.
+    """
+    named = options_in(source, SESSION_OPTIONS).get(CONTEXT_FILE)
+    if not named:
+        return _folder_of(model)
+    return _led(source, CONTEXT_FILE, lambda: source.resolve_folder(posixpath.dirname(named)))
+
+
+def _folder_of(name: str) -> str:
+    folder, slash, _ = name.rpartition("/")
+    return folder + slash
+
+
+def _led(source: Source, key: str, lead: Callable[[], str]) -> str:
+    """Follow a reference of the package; where it leads nowhere, say which one."""
+    try:
+        return lead()
+    except RequestError as error:
+        refused = InvalidPackageError(f'executor_info["{NAMESPACE}"]: {key}: {error.message}')
+        raise source.name.placed(refused, "open") from error
 
 
 def weightless(found: ModelScan) -> bool:
@@ -119,29 +173,29 @@ def weightless(found: ModelScan) -> bool:
     return _SOURCE in found.metadata.get(_DEPENDENCIES, "")
 
 
-def settings_of(scope: Scope) -> Mapping[str, object]:
+def settings_of(source: Source) -> Mapping[str, object]:
     """Return what a variant says to ONNX Runtime: untrusted.
 
     Raises:
         InvalidPackageError: it isn't an object.
     """
-    found = scope.executor_info.get(NAMESPACE, {})
+    found = source.executor_info.get(NAMESPACE, {})
     if isinstance(found, dict):
         return found
     refused = InvalidPackageError(f'executor_info["{NAMESPACE}"] must be an object')
-    raise scope.name.placed(refused, "open")
+    raise source.name.placed(refused, "open")
 
 
-def options_in(scope: Scope, key: str) -> dict[str, str]:
+def options_in(source: Source, key: str) -> dict[str, str]:
     """Return "session_options" or "provider_options" of a variant: untrusted.
 
     Raises:
         InvalidPackageError: not an object of strings.
     """
-    found = settings_of(scope).get(key, {})
+    found = settings_of(source).get(key, {})
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         return found
     refused = InvalidPackageError(
         f'executor_info["{NAMESPACE}"]["{key}"] must be an object of strings'
     )
-    raise scope.name.placed(refused, "open")
+    raise source.name.placed(refused, "open")

@@ -1,0 +1,117 @@
+"""A variant's model as it is read: its bytes, and all that it will ask for.
+
+ONNX Runtime takes two forms. An ONNX model is scanned for every name in it. A model in ONNX
+Runtime's own format (`.ort`) has its weights inside; it isn't scanned, so it may not be compiled
+for a provider, whose blobs it could name.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sealcar import onnxscan
+from sealcar.errors import InvalidPackageError, RequestError
+from sealcar.names import shown
+from sealcar.ort import initializers, scopes, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sealcar.onnxscan import EpContextNode, ModelScan
+    from sealcar.ort.sources import Source
+
+# what a flatbuffer of this format has at this place
+_IDENTIFIER: Final = slice(4, 8), b"ORTM"
+# the operator's name stands in such a file as it is
+_COMPILED: Final = b"EPContext"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, every name in which has been found in the variant.
+
+    Attributes:
+        name: of its payload.
+        data: as the runtime takes it.
+        blobs: the payload of each name that a provider may ask for.
+        files: the payload of each external file.
+    """
+
+    name: str
+    data: bytes = field(repr=False)
+    blobs: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(source: Source) -> Model:
+    """Read a variant's model, and find all that it refers to.
+
+    Raises:
+        InvalidPackageError: it refers to what isn't in the variant.
+        NotFoundError: a plain package's file that doesn't exist.
+        SealcarError: the model can't be read.
+    """
+    name = scopes.model_of(source)
+    data = source.read(name)
+    if is_ort_format(data):
+        try:
+            _check_alone(source, data)
+        except InvalidPackageError as error:
+            raise source.name.placed(error, "open", name) from None
+        return Model(name, data)
+    found = onnxscan.scan(data)
+    return Model(name, data, _blobs(found, source, name), initializers.resolve(found, source, name))
+
+
+def is_ort_format(data: bytes) -> bool:
+    """Return whether a model is in ONNX Runtime's own format."""
+    place, identifier = _IDENTIFIER
+    return data[place] == identifier
+
+
+def _check_alone(source: Source, data: bytes) -> None:
+    given = scopes.options_in(source, scopes.SESSION_OPTIONS)
+    for key in (scopes.WEIGHTS_FOLDER, scopes.CONTEXT_FILE):
+        if given.get(key):
+            raise InvalidPackageError(f"a model in ORT format has no files beside it: {key}")
+    if _COMPILED in data:
+        raise InvalidPackageError(
+            "a compiled model must be an ONNX file: in ORT format it can't be seen which blobs it "
+            "reads"
+        )
+
+
+def _blobs(found: ModelScan, source: Source, model: str) -> dict[str, str]:
+    """Return the payload of each blob that EPContext nodes name: a provider would try the disk."""
+    if scopes.weightless(found):
+        refused = InvalidPackageError("the model is weightless: it reads its weights from a file")
+        raise source.name.placed(refused, "open", model)
+    blobs: dict[str, str] = {}
+    for node in found.ep_contexts:
+        try:
+            _add_blob(blobs, node, source, model)
+        except RequestError as error:
+            text = f"EPContext node {shown(node.name)}: {error.message}"
+            raise source.name.placed(type(error)(text), "open", model) from error
+    return blobs
+
+
+def _add_blob(blobs: dict[str, str], node: EpContextNode, source: Source, model: str) -> None:
+    if node.cache_context is None:
+        return
+    try:
+        name = node.cache_context.decode()
+    except UnicodeDecodeError:
+        raise InvalidPackageError(f"blob {shown(node.cache_context)} isn't UTF-8") from None
+    if name in blobs:
+        return
+    try:
+        payload = source.beside(scopes.blobs_folder(source, model), name, sources.BLOB)
+    except RequestError as error:
+        raise type(error)(f"blob {shown(name)}: {error.message}") from error
+    # one provider asks by the whole name, another by its last part
+    for asked in (name, posixpath.basename(name)):
+        if blobs.setdefault(asked, payload) != payload:
+            raise InvalidPackageError(f"blob {shown(name)} can't be told from another")

@@ -1,0 +1,57 @@
+"""The session that `load` returns: ONNX Runtime's own, without what must not outlive loading."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sealcar.errors import RuntimeSupportError
+from sealcar.ort import runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import TypeAlias
+
+    from sealcar.ort.callbacks import Registration
+    from sealcar.ort.runtime import SessionOptions
+
+    Provider: TypeAlias = str | tuple[str, Mapping[str, Any]]
+
+
+@cache
+def sealed_session() -> type[Any]:
+    """Return the class of sessions; the runtime is imported for it."""
+    base: type[Any] = runtime.onnxruntime().InferenceSession
+
+    class SealedSession(base):  # type: ignore[misc]  # the runtime is untyped
+        """An InferenceSession that keeps neither its model nor its options."""
+
+        def __init__(
+            self,
+            model: bytes,
+            own: SessionOptions,
+            providers: Sequence[Provider] | None,
+            registration: Registration | None,
+            *,
+            keeps: bool,
+        ) -> None:
+            super().__init__(model, own, providers=providers, enable_fallback=0)
+            # the runtime's class keeps both for set_providers alone; the options hold the memory
+            # of external initializers, which the session has copied
+            self._model_bytes = b""
+            self._borrowed = model if keeps else b""
+            self._sess_options = self._sess_options_initial = None
+            # a provider may ask for a blob again as long as the session lives
+            self._registration = registration
+
+        def set_providers(self, *_arguments: object, **_named: object) -> None:
+            """Refuse: that would make the session anew from the model.
+
+            Raises:
+                RuntimeSupportError: always.
+            """
+            raise RuntimeSupportError(
+                "providers of a sealed session can't be changed; load it again with other ones"
+            )
+
+    return SealedSession

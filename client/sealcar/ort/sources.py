@@ -1,0 +1,177 @@
+"""Where a variant's payloads come from: a sealed one's from the daemon, a plain one's from files.
+
+Loading asks a `Source` and knows no more; so what runs over a plain package during development is
+what runs over a sealed one.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
+
+from sealcar.errors import InvalidPackageError, SealcarError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from sealcar.transfer.payloads import PayloadRef
+    from sealcar.transfer.reading import Scope
+
+MODEL: Final = "model"
+INITIALIZERS: Final = "initializers"
+BLOB: Final = "blob"
+
+_Error = TypeVar("_Error", bound=SealcarError)
+# who would look on the disk for what isn't in the variant
+_LOOKS: Final = {BLOB: "the execution provider", INITIALIZERS: "ONNX Runtime"}
+
+
+class Place(Protocol):
+    """What a payload's name is relative to."""
+
+    def placed(self, error: _Error, phase: str, payload: str = "") -> _Error:
+        """Return the error with what it lacks of its place filled in."""
+
+
+class Reader(Protocol):
+    """One payload, to be read into its final destination.
+
+    Attributes:
+        size: of the payload.
+    """
+
+    size: int
+
+    def read_into(self, target: int, size: int, /) -> None:
+        """Fill `size` bytes at an address with the whole payload."""
+
+    def __enter__(self) -> Self:
+        """Return the reader."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        """Close it."""
+
+
+class Readable(Protocol):
+    """Payloads that can be read by their names."""
+
+    @property
+    def name(self) -> Place:
+        """What the names are relative to."""
+
+    def reader(self, name: str, /) -> Reader:
+        """Return a reader, which knows the size before the destination is allocated."""
+
+
+class Source(Readable, Protocol):
+    """What loading needs of a variant."""
+
+    @property
+    def ep(self) -> str:
+        """Execution provider that the variant is for; empty: any."""
+
+    @property
+    def executor_info(self) -> Mapping[str, object]:
+        """Namespace to object. It comes with the package, so it is untrusted."""
+
+    @property
+    def payloads(self) -> tuple[PayloadRef, ...]:
+        """What is known of the payloads before the model was read."""
+
+    def resolve(self, reference: str, kind: str, /) -> str:
+        """Return the payload that a reference of `executor_info` leads to."""
+
+    def resolve_folder(self, reference: str, /) -> str:
+        """Return the folder that such a reference leads to: empty, or ending in "/"."""
+
+    def beside(self, folder: str, name: str, kind: str, /) -> str:
+        """Return the payload that a model names, relative to a folder that it can't leave."""
+
+    def read(self, name: str, /) -> bytes:
+        """Return a payload as bytes."""
+
+    def view(self, name: str, /) -> memoryview:
+        """Return a payload in read-only memory, which lives as long as the view."""
+
+
+class SealedSource:
+    """A variant in the daemon's store: names are looked up among its payloads, and nowhere else."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self.reader = scope.reader
+        self.read = scope.read
+        self.resolve_folder = scope.resolve_folder
+
+    @property
+    def name(self) -> Place:
+        """What the names are relative to."""
+        return self._scope.name
+
+    @property
+    def ep(self) -> str:
+        """Execution provider that the variant is for; empty: any."""
+        return self._scope.ep
+
+    @property
+    def executor_info(self) -> Mapping[str, object]:
+        """Namespace to object, untrusted."""
+        return self._scope.executor_info
+
+    @property
+    def payloads(self) -> tuple[PayloadRef, ...]:
+        """All payloads."""
+        return self._scope.payloads
+
+    def resolve(self, reference: str, kind: str, /) -> str:
+        """Return the payload that a reference of `executor_info` leads to.
+
+        Raises:
+            InvalidPackageError: it is none of that kind.
+            RequestError: it leads nowhere, or out of the variant.
+        """
+        found = self._scope.resolve(reference)
+        self._check(found, kind)
+        return found
+
+    def beside(self, folder: str, name: str, kind: str, /) -> str:
+        """Return the payload that a model names.
+
+        Raises:
+            InvalidPackageError: there is none.
+        """
+        inner = posixpath.normpath(name)
+        if inner.startswith(("/", "../")) or inner in (".", ".."):
+            raise InvalidPackageError(f"it leads out of the model's folder{_danger(kind)}")
+        self._check(folder + inner, kind)
+        return folder + inner
+
+    def view(self, name: str, /) -> memoryview:
+        """Return a payload in read-only memory, which lives as long as the view.
+
+        Raises:
+            SealcarError: what went wrong, with scope and name.
+        """
+        return self._scope.map(name).view
+
+    @cached_property
+    def _kinds(self) -> Mapping[str, str]:
+        return {payload.name: payload.kind for payload in self._scope.payloads}
+
+    def _check(self, name: str, kind: str) -> None:
+        """Check that a payload is there, and of a kind: weights may be any but a blob."""
+        found = self._kinds.get(name, "")
+        if found != kind and (kind != INITIALIZERS or found in ("", BLOB)):
+            raise InvalidPackageError(f"it isn't in the variant as {kind}{_danger(kind)}")
+
+
+def _danger(kind: str) -> str:
+    return f"; {_LOOKS[kind]} would look for it on the disk" if kind in _LOOKS else ""
