@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _IGNORED_KEYS: Final = frozenset({"checksum"})
 # a marker that runtimes understand as "offset is an address in memory"
 _ADDRESS_MARKER: Final = "_MEM_ADDR_"
+# notes in each of its nodes what the source was called, and never reads it
+_NOTES_ITS_SOURCE: Final = "OpenVINOExecutionProvider"
 
 # Where a canonical location leads: the name and size of each file that a reader could take for it.
 # Raises InvalidPackageError where it leads nowhere.
@@ -129,7 +131,7 @@ def _check_overlaps(name: str, ranges: Iterable[tuple[int, int, str]]) -> None:
 
 
 def _blob_name(node: EpContextNode) -> str:
-    if node.model_filename:
+    if node.model_filename and node.source != _NOTES_ITS_SOURCE:
         raise InvalidPackageError("onnx_model_filename names another file, which isn't supported")
     if node.embed_mode is None and node.cache_span is not None:
         raise InvalidPackageError("embed_mode is missing")
