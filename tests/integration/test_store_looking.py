@@ -1,4 +1,4 @@
-"""What is in the store: authentic while the daemon has its keys, marked where it has none."""
+"""What is in the store: authentic while the daemon has its keys, else marked as not."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.daemon import Daemon, run_command
+from support.onnx_bytes import model_around
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, PlannedBytes, PlannedPackage
 from support.tampering import edit_manifest
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from sealcar.client import Client
 
-MODEL = b"a model that must not be seen"
+MODEL = model_around(b"a model that must not be seen")
 PAYLOADS = (
     PlannedBytes("model.onnx", "model", MODEL),
     PlannedBytes("weights/one", "initializers", b"1"),

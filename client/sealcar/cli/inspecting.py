@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sealcar.client import Client
     from sealcar.transfer.payloads import PayloadRef
 
-UNVERIFIED = "NOT VERIFIED: the daemon is locked, so nobody checked the seal record"
+UNVERIFIED: Final = "NOT VERIFIED: the daemon is locked, so nobody checked the seal record"
 
 
 @click.command(

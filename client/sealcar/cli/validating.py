@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,9 +14,10 @@ from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.errors import InvalidRequestError
 
 if TYPE_CHECKING:
+    from sealcar.catalogue import Validated
     from sealcar.client import Client
 
-_WRONG = 1
+_WRONG: Final = 1
 
 
 @click.command(
@@ -27,7 +28,7 @@ _WRONG = 1
 @click.option("--generation", type=click.IntRange(min=0), default=0, help="0: the newest.")
 @prints_json
 @asks_the_daemon
-def validate(client: Client, address: str, *, generation: int, as_json: bool) -> int:
+def validate(client: Client, address: str, *, generation: int, as_json: bool) -> None:
     """Check the package ADDRESS without reading payloads, and list all that is wrong.
 
     These are the rules of the package format, the seal record, all that isn't what was sealed, and
@@ -41,7 +42,13 @@ def validate(client: Client, address: str, *, generation: int, as_json: bool) ->
     found = client.catalogue.validate(wanted.name, wanted.version, generation)
     if as_json:
         report.emit(asdict(found))
-        return _WRONG if found.errors else 0
+    else:
+        _show(found)
+    if found.errors:
+        click.get_current_context().exit(_WRONG)
+
+
+def _show(found: Validated) -> None:
     if not found.verified:
         click.echo(UNVERIFIED)
     for each in found.findings:
@@ -49,4 +56,3 @@ def validate(client: Client, address: str, *, generation: int, as_json: bool) ->
     errors, warnings = len(found.errors), len(found.findings) - len(found.errors)
     place = f"{found.name}@{found.version}, generation {found.generation}"
     click.echo(f"{place}: {errors} errors, {warnings} warnings")
-    return _WRONG if found.errors else 0
