@@ -8,9 +8,12 @@ import io
 import json
 from base64 import urlsafe_b64decode
 from pathlib import Path
+from typing import Any
 
 import tink
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from support.asset_packages import VOCABULARY, AssetPackage
+from support.services import Running
 from tink import secret_key_access, streaming_aead
 from tink.proto import tink_pb2
 from tink.proto.aes_gcm_hkdf_streaming_pb2 import (
@@ -72,14 +75,36 @@ def open_package(folder: Path, kek_file: Path) -> dict[str, bytes]:
         scope = (variant["component"], variant["variant"])
         key = derive(root, "variant", pid, *scope)
         for payload in variant["payloads"]:
-            sealed = folder.joinpath(*scope, payload["name"]).read_bytes()
             ad = enc("sealcar v1 payload", "variant", pid, *scope, payload["name"], 1 << 20)
-            salt = b"sealcar v1 key commitment, not a Tink salt"
-            commitment = hkdf(key, salt, enc(ad, sealed[:40]))
-            assert hmac.compare_digest(commitment, unb64(payload["commitment"]))
-            opened[payload["name"]] = plain = tink_open(key, sealed, ad)
-            assert len(plain) == payload["size"]
+            opened[payload["name"]] = open_payload(folder.joinpath(*scope), payload, key, ad)
+    for asset in record["assets"]:
+        wrapped, aid = unb64(asset["wrapped"]), unb64(asset["asset_id"])
+        wrapper = AESGCM(derive(root, "asset-wrap", pid))
+        asset_key = wrapper.decrypt(wrapped[:12], wrapped[12:], enc("asset-key", pid, aid))
+        key = derive(asset_key, "asset", aid)
+        place = folder / "shared_assets" / asset["uri"].replace(":", "-")
+        for payload in asset["payloads"]:
+            ad = enc("sealcar v1 payload", "asset", aid, payload["name"], 1 << 20)
+            plain = open_payload(place, payload, key, ad)
+            opened[f"{asset['uri']}/{payload['name']}"] = plain
     return opened
+
+
+def open_payload(place: Path, payload: dict[str, Any], key: bytes, ad: bytes) -> bytes:
+    sealed = (place / payload["name"]).read_bytes()
+    salt = b"sealcar v1 key commitment, not a Tink salt"
+    commitment = hkdf(key, salt, enc(ad, sealed[:40]))
+    assert hmac.compare_digest(commitment, unb64(payload["commitment"]))
+    plain = tink_open(key, sealed, ad)
+    assert len(plain) == payload["size"]
+    return plain
+
+
+def uri_of(files: dict[str, bytes]) -> str:
+    lines = b""
+    for path in sorted(files, key=str.encode):
+        lines += f"{hashlib.sha256(files[path]).hexdigest()}  {path}\n".encode()
+    return f"sha256:{hashlib.sha256(lines).hexdigest()}"
 
 
 def test_a_reader_of_the_document_with_tink_opens_a_sealed_package() -> None:
@@ -88,3 +113,21 @@ def test_a_reader_of_the_document_with_tink_opens_a_sealed_package() -> None:
     for name, plain in opened.items():
         seed = f"sealcar format 1 vectors: plaintext of {name}".encode()
         assert plain == hashlib.shake_256(seed).digest(len(plain))
+
+
+def test_a_reader_of_the_document_opens_shared_assets_and_names_them_alike(tmp_path: Path) -> None:
+    with Running(tmp_path) as running:
+        AssetPackage.with_weights().import_into(running)
+        folder = running.generation()
+    (place,) = (folder / "shared_assets").iterdir()
+    sealed = {
+        path.relative_to(place).as_posix(): path.read_bytes()
+        for path in place.rglob("*")
+        if path.is_file()
+    }
+    uri = uri_of(sealed)
+    assert place.name == uri.replace(":", "-")
+    opened = open_package(folder, tmp_path / "kek")
+    assert opened == {"model.onnx": b"model"} | {
+        f"{uri}/{name}": data for name, data in VOCABULARY.items()
+    }
