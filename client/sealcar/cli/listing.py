@@ -37,9 +37,9 @@ def ls(
     """
     packages = list(client.catalogue.list(prefix, current=current, component=component, ep=ep))
     if as_json:
-        report.emit({"packages": [asdict(each) for each in packages]})
+        report.emit({"packages": [{**asdict(each), "verified": False} for each in packages]})
         return
-    columns = ("components", "variants", "payloads", "assets", "size")
+    columns = ("components", "variants", "payloads", "assets", "size", "verified")
     tables.show(
         ["package", "version", "", "generation", *columns],
         [
@@ -53,6 +53,7 @@ def ls(
                 each.payloads,
                 each.assets,
                 report.size(each.size),
+                "no",
             ]
             for each in packages
         ],
