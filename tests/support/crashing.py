@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.asset_packages import VOCABULARY, AssetPackage, ort, uri_of, weights_in
-from support.services import Running
+from support.services import ME, Running
 
+from sealcar_server.service.pruning import Wanted as Pruned
 from sealcar_server.service.rewrapping import Wanted
 from sealcar_server.service.values import ScopeKey
 
@@ -70,6 +71,15 @@ def work(kind: str, root: Path, after: int) -> None:
         elif kind == "rewrap":
             arm(after)
             running.service.keys.rewrap(Wanted(), lambda *_: None)
+        elif kind == "remove":
+            arm(after)
+            running.service.removing.remove(ME, "ocr", "1")
+        elif kind == "prune":
+            arm(after)
+            running.service.pruning.prune(ME, Pruned("ocr", keep=1))
+        elif kind == "choose":
+            arm(after)
+            running.service.choosing.choose(ME, "ocr", "1")
         elif kind == "shred":
             arm(after)
             running.service.keys.shred("ocr")

@@ -60,7 +60,7 @@ def manifest(*scopes: tuple[str, str], **fields: object) -> dict[str, Any]:
 class Running:
     """A service over a directory; started again on the same directory it finds what is there."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (one a kind of daemon)
         self,
         root: Path,
         *,
@@ -69,6 +69,7 @@ class Running:
         meter: Meter = UNMETERED,
         checker: ModelChecker | None = None,
         more_keys: tuple[str, ...] = (),
+        read_only: bool = False,
     ) -> None:
         self.root, self.store_path = root, root / "store"
         self._stack = ExitStack()
@@ -89,7 +90,7 @@ class Running:
         self.keyring = self._stack.enter_context(Custody(ring, Revocations(state)))
         found = (self.store_path / "store.json").exists()
         self.store = self._stack.enter_context(
-            LocalStore.open(self.store_path)
+            LocalStore.open(self.store_path, read_only=read_only)
             if found
             else create_store(self.store_path, self.keyring, KEK)
         )

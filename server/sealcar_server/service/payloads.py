@@ -139,6 +139,7 @@ class Payloads:
                 names.payload(name)
                 opened = self._package(principal, Right.READ, scope, entry)
                 resolved = _resolved(scope, opened)
+                self._uses.note(opened.place)
                 permit.bind(partial(self._uses.note, opened.place))
                 with during("open", payload=name, **place_of(resolved)):
                     held = opened.payload(scope.component, scope.variant, name)
