@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import stat
 import tarfile
 from typing import TYPE_CHECKING
@@ -21,6 +20,8 @@ from sealcar.exports import Destination
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from sealcar.catalogue import Progress
 
 RIGHTS = ("list", "read", "write", "import", "verify", "export", "export-plain", "manage")
 BLOB = varied((3 << 20) + 17)
@@ -40,10 +41,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 @pytest.fixture(scope="module")
 def replica(shared: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """Give another daemon with the same key and a store of its own."""
-    made = Daemon(tmp_path_factory.mktemp("r"))
+    key = f"file:{shared.folder / 'kek'}"
+    made = Daemon(tmp_path_factory.mktemp("r"), init=("--key-uri", key))
     made.grant(os.geteuid(), rights=RIGHTS)
-    for name in ("kek", "store/store.json"):
-        shutil.copy(shared.folder / name, made.folder / name)
     with made as daemon:
         yield daemon
 
@@ -59,7 +59,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 def test_a_sealed_export_is_the_generation_as_it_lies_in_the_store(
     shared: Daemon, tmp_path: Path
 ) -> None:
-    steps = []
+    steps: list[Progress] = []
     with shared.connect() as client:
         made = client.catalogue.export("m", Destination(tmp_path / "out"), progress=steps.append)
     stored = tree(shared.store / "m/1/g/1")

@@ -83,9 +83,9 @@ class Intake:
         self._target, self._progress = target, progress
         self._begin: pb.ExportBegin | None = None
         self._path = ""
+        self._known: set[str] = set()
         self._left = 0  # bytes of the file that was begun last
         self._files = self._size = self._done = 0
-        self._has_manifest = False
 
     def take(self, answer: pb.ExportResponse) -> Exported | None:
         """Take one message; the last one gives what the export was.
@@ -122,12 +122,14 @@ class Intake:
         # so no path comes twice
         if file.path.encode() <= self._path.encode():
             raise NotAuthenticError(f"the daemon sent {shown(file.path)} out of order")
+        if not self._known.isdisjoint(_above(file.path)):
+            raise NotAuthenticError(f"the daemon sent {shown(file.path)}, below another file")
+        self._known.add(file.path)
         self._path, self._left = file.path, file.size
         self._files += 1
         self._size += file.size
         if self._files > self._announced.files or self._size > self._announced.size:
             raise NotAuthenticError("the daemon sent more than it announced")
-        self._has_manifest |= file.path == MANIFEST
         self._target.file(file.path, file.size)
 
     def _data(self, data: bytes) -> None:
@@ -143,7 +145,7 @@ class Intake:
         announced = self._announced
         if (self._files, self._size) != (announced.files, announced.size):
             raise TruncatedError(f"{self._files} of {announced.files} announced files came")
-        if finish.files != self._files or not self._has_manifest:
+        if finish.files != self._files or MANIFEST not in self._known:
             raise TruncatedError("the daemon sent an export that isn't whole")
         package = announced.package
         return Exported(
@@ -163,3 +165,8 @@ class Intake:
     def _tell(self, done: int) -> None:
         if self._progress is not None:
             self._progress(values.Progress(done, self._announced.size, self._path))
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # a message to the daemon has 4 MiB
 MAX_MANIFEST: Final = (4 << 20) - (64 << 10)
+_MOST: Final = 16 << 20  # of a manifest in a store
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -79,7 +80,7 @@ class _Folder:
         except OSError as error:
             raise StorageError(f"{MANIFEST} can't be read: {error.strerror}") from error
         with os.fdopen(fd, "rb") as file:
-            return file.read(MAX_MANIFEST + 1)
+            return file.read(_MOST)
 
     def open(self, path: PayloadPath) -> SourceFile:
         parts = _folder(path)
@@ -103,7 +104,7 @@ class _Tar:
         name = self._top + MANIFEST
         if not self._archive.is_file(name):
             return b""
-        return self._archive.open(name, MANIFEST).read(MAX_MANIFEST + 1)
+        return self._archive.open(name, MANIFEST).read(_MOST)
 
     def open(self, path: PayloadPath) -> SourceFile:
         return self._archive.open(f"{self._top}{path}", str(path))
@@ -148,21 +149,21 @@ def _named(record: dict[str, Any]) -> Iterator[tuple[PayloadPath, str]]:
         component, name = _text(variant, "component"), _text(variant, "variant")
         for payload in _objects(variant, "payloads"):
             path = f"{component}/{name}/{_text(payload, 'name')}"
-            yield _checked(path, (component, name)), _text(payload, "kind")
+            yield _checked(path, (component, name), shared=False), _text(payload, "kind")
     for asset in _objects(record, "assets"):
         folder = _text(asset, "uri").replace(":", "-", 1)
         for payload in _objects(asset, "payloads"):
             path = f"{ASSETS}/{folder}/{_text(payload, 'name')}"
-            yield _checked(path, (ASSETS, folder)), _text(payload, "kind")
+            yield _checked(path, (ASSETS, folder), shared=True), _text(payload, "kind")
 
 
-def _checked(path: str, folder: tuple[str, str]) -> PayloadPath:
+def _checked(path: str, folder: tuple[str, str], *, shared: bool) -> PayloadPath:
     try:
         found = PayloadPath.parse(path)
     except InvalidNameError as error:
         raise _wrong(f"names a bad path: {error.message}") from error
     # a name with "/" in it would have been taken apart elsewhere
-    if _folder(found) != folder:
+    if _folder(found) != folder or bool(found.asset) is not shared:
         raise _wrong(f"names a bad path: {shown(path)}")
     return found
 
