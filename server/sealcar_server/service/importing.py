@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from sealcar.errors import (
     AlreadyExistsError,
     ConflictError,
-    InvalidNameError,
     InvalidPackageError,
     WrongStateError,
 )
-from sealcar_server.keys.provider import package_context
-from sealcar_server.sealing.derivation import ID, KEY, PackageKeys
 from sealcar_server.sealing.scratch import Scratch
-from sealcar_server.sealing.secret import SecretBuffer
 from sealcar_server.service import manifest, naming
 from sealcar_server.service.arriving import check_size
-from sealcar_server.service.composing import Lineage, compose
+from sealcar_server.service.composing import compose
 from sealcar_server.service.failing import during
+from sealcar_server.service.founding import default_version, found_package
 from sealcar_server.service.import_check import ImportCheck
 from sealcar_server.service.incoming import Incoming
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.references import named
 from sealcar_server.service.values import Announced, Imported
-from sealcar_server.store.places import store_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from sealcar_server.sealing.values import RecordAsset
     from sealcar_server.service.arriving import Arriving
     from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.composing import Composed
@@ -45,8 +39,6 @@ if TYPE_CHECKING:
     from sealcar_server.service.values import ImportPlan
     from sealcar_server.store.generation import Generation
     from sealcar_server.store.local import LocalStore
-
-_FIRST_VERSION: Final = "1"
 
 
 @dataclass(frozen=True)
@@ -91,14 +83,14 @@ class ImportSession:
         self._with, self._meter = importer, importer.meter
         self._manifest = manifest.prepare(plan.manifest_json)
         self.name = plan.name
-        self.version = plan.version or _default_version(self._manifest)
+        self.version = plan.version or default_version(self._manifest)
         number = importer.opener.first_number(self.name, self.version)
         importer.pointers.refuse_forged(self.name)
         self._arriving: tuple[IncomingVariant | IncomingAsset, Arriving] | None = None
         self._scratch = Scratch()
         alias = plan.kek_alias or importer.store.identity.kek_alias
         place = (self.name, self.version, number)
-        self._lineage, self._keys = _new_package(place, importer.keyring, alias)
+        self._lineage, self._keys = found_package(place, importer.keyring, alias)
         self._incoming = Incoming(manifest.scopes(self._manifest), self._keys)
         try:
             self._staging = importer.store.stage(self.name, self.version)
@@ -152,18 +144,20 @@ class ImportSession:
             self._check_complete(count)
             check = ImportCheck(self._incoming, self._staging, self._keys)
             check.run(self._with.checker, self._manifest, self._scratch)
-            assets = self._settle()
-            uris = {plain: asset.uri for plain, asset in assets.items()}
+            assets = self._incoming.assets.values()
+            alias, sharing = self._lineage.kek_alias, self._with.sharing
+            places = sharing.settle(assets, self._keys, self._staging, alias)
+            uris = {plain: asset.uri for plain, asset in places.items()}
             settled = manifest.settled(self._manifest, uris)
             self._check_variants(settled)
             sealed = {
                 scope: variant.recorded() for scope, variant in self._incoming.variants.items()
             }
-            composed = compose(settled, sealed, self._lineage, self._keys, tuple(assets.values()))
+            composed = compose(settled, sealed, self._lineage, self._keys, tuple(places.values()))
             number = self._lineage.generation
             with self._with.pointers.moving(self.name, self.version, number):
                 place = self._publish(composed, number)
-            self._note(assets, place)
+            sharing.note(assets, places, place, alias)
         self.abort()
         return Imported(self.name, self.version, number, self._lineage.package_id)
 
@@ -212,21 +206,6 @@ class ImportSession:
                 raise error.at(component=component, variant=variant)
             self._staging.create_variant(component, variant)
 
-    def _settle(self) -> dict[str, RecordAsset]:
-        """Give every asset its place; return them by the URIs of their plaintext."""
-        alias = self._lineage.kek_alias
-        for asset in self._incoming.assets.values():
-            asset.check()
-        return {
-            uri: self._with.sharing.settle(asset, self._keys, self._staging, alias)
-            for uri, asset in self._incoming.assets.items()
-        }
-
-    def _note(self, assets: dict[str, RecordAsset], place: Generation) -> None:
-        alias = self._lineage.kek_alias
-        for uri, sealed in assets.items():
-            self._with.sharing.note(self._incoming.assets[uri], sealed, place, alias)
-
     def _publish(self, composed: Composed, number: int) -> Generation:
         faster = AlreadyExistsError("another import of this version was faster")
         if self._with.opener.last_removed(self.name, self.version) >= number:
@@ -256,27 +235,3 @@ class ImportSession:
             except BaseException:
                 self.abort()
                 raise
-
-
-def _new_package(
-    place: tuple[str, str, int], keyring: Custody, alias: str
-) -> tuple[Lineage, PackageKeys]:
-    name, version, number = place
-    package_id = os.urandom(ID)
-    root = SecretBuffer.random(KEY)
-    try:
-        wrapped = keyring.wrap(alias, root, package_context(package_id))
-    except BaseException:
-        root.close()
-        raise
-    lineage = Lineage(name, version, package_id, number, b"", alias, wrapped.version, wrapped.blob)
-    return lineage, PackageKeys(root, package_id)
-
-
-def _default_version(prepared: manifest.Object) -> str:
-    """Return the publisher's version if it can be one of the store, else "1"."""
-    version = prepared.get("package_version")
-    try:
-        return store_version(version) if isinstance(version, str) else _FIRST_VERSION
-    except InvalidNameError:
-        return _FIRST_VERSION

@@ -20,6 +20,8 @@ from sealcar_server.service.asset_index import AssetEntry
 from sealcar_server.store.generation import asset_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.service.asset_index import AssetIndex
     from sealcar_server.service.incoming import IncomingAsset
@@ -43,36 +45,50 @@ class Sharing:
         self._index, self._opener = index, opener
 
     def settle(
-        self, asset: IncomingAsset, keys: PackageKeys, staging: Staging, alias: str
-    ) -> RecordAsset:
-        """Name an asset that is complete by its ciphertext, or take over an equal one's files.
+        self, assets: Collection[IncomingAsset], keys: PackageKeys, staging: Staging, alias: str
+    ) -> dict[str, RecordAsset]:
+        """Name assets that are complete by their ciphertext, or take over equal ones' files.
+
+        Args:
+            assets: of an import.
+            keys: of its package.
+            staging: where they lie.
+            alias: of the key-encryption key.
+
+        Returns:
+            What the record says of them, by the URIs of their plaintext.
 
         Raises:
+            InvalidPackageError: one isn't what its URI names.
             KeyRefusedError, KeyUnavailableError: the store's key can't be had.
-            ExhaustedError, StorageError: it can't be written, or not be read again.
+            ExhaustedError, StorageError: one can't be written, or not be read again.
         """
-        found = self._index.find(alias, asset.uri)
-        if found is not None:
-            try:
-                return self._taken_over(_Wanted(asset, keys, staging, alias), found)
-            except SealcarError as error:
-                _log.info("a shared asset is stored once more", reason=str(error), uri=found.uri)
-        uri = _hash(staging, asset.label)
-        staging.name_asset(asset.label, uri)
-        payloads = tuple(
-            one.recorded(keys.asset_digest(asset.asset_id, one.name, one.sha256))
-            for one in asset.arrived
-        )
-        wrapped = keys.wrap_asset(asset.key, asset.asset_id)
-        return RecordAsset(uri, asset.asset_id, wrapped, payloads)
+        for asset in assets:
+            asset.check()
+        return {asset.uri: self._settled(_Wanted(asset, keys, staging, alias)) for asset in assets}
 
     def note(
-        self, asset: IncomingAsset, sealed: RecordAsset, place: Generation, alias: str
+        self,
+        assets: Collection[IncomingAsset],
+        sealed: Mapping[str, RecordAsset],
+        place: Generation,
+        alias: str,
     ) -> None:
-        """Tell the index of an asset that was published and isn't another package's."""
-        if sealed.asset_id == asset.asset_id:
-            entry = AssetEntry(place.name, place.version, place.number, sealed.uri)
-            self._index.put(alias, asset.uri, entry)
+        """Tell the index of those that were published and aren't another package's."""
+        for asset in assets:
+            found = sealed[asset.uri]
+            if found.asset_id == asset.asset_id:
+                entry = AssetEntry(place.name, place.version, place.number, found.uri)
+                self._index.put(alias, asset.uri, entry)
+
+    def _settled(self, wanted: _Wanted) -> RecordAsset:
+        found = self._index.find(wanted.alias, wanted.asset.uri)
+        if found is not None:
+            try:
+                return self._taken_over(wanted, found)
+            except SealcarError as error:
+                _log.info("a shared asset is stored once more", reason=str(error), uri=found.uri)
+        return wanted.named()
 
     def _taken_over(self, wanted: _Wanted, found: AssetEntry) -> RecordAsset:
         other = self._opener.open(found.name, found.version)
@@ -100,6 +116,18 @@ class _Wanted:
     keys: PackageKeys
     staging: Staging
     alias: str
+
+    def named(self) -> RecordAsset:
+        """Name it by its own ciphertext."""
+        asset, keys = self.asset, self.keys
+        uri = _hash(self.staging, asset.label)
+        self.staging.name_asset(asset.label, uri)
+        payloads = tuple(
+            one.recorded(keys.asset_digest(asset.asset_id, one.name, one.sha256))
+            for one in asset.arrived
+        )
+        wrapped = keys.wrap_asset(asset.key, asset.asset_id)
+        return RecordAsset(uri, asset.asset_id, wrapped, payloads)
 
     def check(self, candidate: RecordAsset, keys: PackageKeys) -> None:
         """Make sure that it has the same plaintext, by the keys of the package that has it."""
