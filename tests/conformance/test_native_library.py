@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 import pytest
+from support import models
+from support.daemon import Daemon
 from support.services import ME, MODEL, Running
 
+from sealcar import ort, publish
 from sealcar.errors import NotAuthenticError
 from sealcar_server.service.values import ScopeKey
 
@@ -73,3 +77,32 @@ def test_what_the_native_library_changed_is_refused(running: Running, tmp_path: 
     running.close()
     with Running(tmp_path) as again, pytest.raises(NotAuthenticError, match="variants/onnx"):
         again.read(ONNX)
+
+
+def test_a_wanted_edit_of_the_native_library_is_resealed_and_loads(tmp_path: Path) -> None:
+    model = tmp_path / "det.onnx"
+    model.write_bytes(models.whole_model())
+    daemon = Daemon(tmp_path)
+    daemon.grant(os.getuid(), rights=("reseal",))
+    with daemon, daemon.connect() as client:
+        with publish.plan(model, name="ocr", component="det") as plan:
+            client.catalogue.import_(plan)
+        package = onnxruntime.ModelPackage.open(str(daemon.store / "ocr/1/g/1"))
+        try:
+            options = {"session.intra_op.allow_spinning": "0"}
+            info = {"ort": {"model_file": "det.onnx", "session_options": options}}
+            body = {"ep": "CPUExecutionProvider", "device": "cpu", "executor_info": info}
+            package.set_variant("det", "onnx", json.dumps(body))
+            package.commit()
+        finally:
+            package.close()
+        with pytest.raises(NotAuthenticError):
+            ort.load(client, "ocr", component="det", variant="onnx")
+        seen = client.catalogue.reseal("ocr")
+        assert "/components/det/variants/onnx" in seen.changed
+        client.catalogue.reseal("ocr", manifest_sha256=seen.manifest_sha256)
+        session = ort.load(client, "ocr", component="det")
+        (answer,) = session.run(None, models.sample_input())
+        (plain,) = onnxruntime.InferenceSession(model).run(None, models.sample_input())
+        assert (answer == plain).all()
+        assert client.catalogue.get("ocr").variants[0].ep == "CPUExecutionProvider"
