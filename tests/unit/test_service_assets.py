@@ -22,6 +22,7 @@ from support.asset_packages import (
 from support.services import ME, MODEL, SOMEBODY, Running
 
 from sealcar.errors import (
+    ConflictError,
     InvalidNameError,
     InvalidPackageError,
     InvalidRequestError,
@@ -331,6 +332,24 @@ def test_a_written_variant_may_refer_to_an_asset_of_the_package(running: Running
     commit(running, scope, weights_in(uri))
     assert f"{uri}/vocab.txt" in names_of(running, scope)
     assert running.read(scope, f"{uri}/vocab.txt") == VOCABULARY["vocab.txt"]
+
+
+def test_a_commit_that_is_tried_again_carries_assets_on_each_time(running: Running) -> None:
+    AssetPackage.with_weights({**VOCABULARY, **LARGE}).import_into(running)
+    uri = sealed_uri(asset_folders(running.generation())[0])
+    slow = ScopeKey("ocr", "", "det", "slow")
+    transaction = running.begin(slow)
+    running.write(transaction, "model.onnx", b"compiled")
+    values = json.dumps(weights_in(uri))
+    in_its_way = running.generation(number=2)
+    in_its_way.mkdir()
+    (in_its_way / "no manifest").touch()
+    with pytest.raises(ConflictError, match="others published 16 times"):
+        running.commit(transaction, executor_info_json=values)
+    shutil.rmtree(in_its_way)
+    running.commit(transaction, executor_info_json=values)
+    assert inodes(running.generation()) == inodes(running.generation(number=2))
+    assert running.read(slow, f"{uri}/weights.bin") == MODEL
 
 
 def test_a_written_variant_refers_to_no_asset_that_is_not_there(running: Running) -> None:

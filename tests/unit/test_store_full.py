@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from support.asset_packages import AssetPackage
+from support.crashing import SHARING
 from support.services import ME, MODEL, Running
 
 from sealcar.errors import ExhaustedError, SealcarError
@@ -36,6 +39,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield root
     finally:
         subprocess.run(["umount", str(root)], check=True)  # noqa: S607
+
+
+def filled(disk: Path) -> list[Path]:
+    """Take every file that the disk has room for; removing one makes room for another."""
+    filler = disk / "filler"
+    filler.mkdir()
+    made: list[Path] = []
+    with suppress(OSError):
+        while True:
+            path = filler / str(len(made))
+            path.touch()
+            made.append(path)
+    return made
 
 
 def test_a_disk_that_fills_while_writing_fails_typed_and_serves_on(small_disk: Path) -> None:
@@ -69,15 +85,7 @@ def test_a_disk_that_fills_at_any_step_of_a_commit_publishes_nothing(small_disk:
         running.import_()
         transaction = running.begin(ScopeKey("ocr", "", "det", "qnn"))
         running.write(transaction, "model.onnx", b"x")
-        filler = small_disk / "filler"
-        filler.mkdir()
-        count = 0
-        try:
-            while True:
-                (filler / str(count)).touch()
-                count += 1
-        except OSError:
-            pass
+        filler = filled(small_disk)
         failures = 0
         while running.store.newest("ocr", "1") == 1:
             try:
@@ -85,12 +93,33 @@ def test_a_disk_that_fills_at_any_step_of_a_commit_publishes_nothing(small_disk:
             except ExhaustedError:
                 failures += 1
                 assert running.read(ScopeKey("ocr", "", "det", "onnx")) == MODEL
-                count -= 1
-                (filler / str(count)).unlink()
+                filler.pop().unlink()
             except SealcarError as error:  # pragma: no cover
                 pytest.fail(f"not typed as exhausted: {error!r}")
         assert failures >= 2
         assert running.read(ScopeKey("ocr", "", "det", "qnn")) == b"x"
+
+
+def test_a_disk_that_fills_at_any_step_of_an_import_with_assets_leaves_nothing(
+    small_disk: Path,
+) -> None:
+    with Running(small_disk) as running:
+        AssetPackage.with_weights().import_into(running)
+        filler = filled(small_disk)
+        failures = 0
+        while not running.store.newest("twin", "1"):
+            try:
+                SHARING.import_into(running, "twin")
+            except ExhaustedError:
+                failures += 1
+                assert not any((running.store_path / ".staging").iterdir())
+                assert [summary.name for summary in running.listing.list(ME)] == ["ocr"]
+                filler.pop().unlink()
+            except SealcarError as error:  # pragma: no cover
+                pytest.fail(f"not typed as exhausted: {error!r}")
+        assert failures >= 5
+        for name in ("ocr", "twin"):
+            running.packages.verify(ME, name, "", 0, lambda *_: None)
 
 
 def test_a_store_that_could_not_be_founded_can_be_founded_later(small_disk: Path) -> None:

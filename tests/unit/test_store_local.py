@@ -101,6 +101,54 @@ def test_unchanged_payloads_are_hard_links_and_can_be_given_up_again(
     assert files[0].samefile(files[1])
 
 
+URI = f"sha256:{'a' * 64}"
+
+
+def test_an_asset_is_named_when_it_is_complete_and_carried_on(
+    store: LocalStore, tmp_path: Path
+) -> None:
+    with store.stage("ocr", "1") as staging:
+        fill(staging.create_asset("unnamed", "deep/x"), b"sealed")
+        with staging.enter_asset("unnamed") as folder:
+            assert folder.names() == ["deep"]
+        staging.name_asset("unnamed", URI)
+        first = staging.publish(b"{}", 1)
+    with store.stage("ocr", "1") as staging:
+        for _ in range(2):
+            assert staging.link_asset(first, URI, "deep/x") == "link"
+            staging.unlink_payloads()
+        staging.publish(b"{}", 2)
+    folders = [tmp_path / f"store/ocr/1/g/{n}/shared_assets" for n in (1, 2)]
+    assert [path.name for path in folders[0].iterdir()] == [URI.replace(":", "-")]
+    assert not folders[1].exists(), "what was given up leaves no directory behind"
+    os.close(first.open_asset(URI, "deep/x"))
+
+
+def test_an_asset_that_is_removed_again_leaves_nothing(store: LocalStore, tmp_path: Path) -> None:
+    with store.stage("ocr", "1") as staging:
+        fill(staging.create_asset("unnamed", "x"), b"sealed")
+        staging.remove_asset("unnamed")
+        staging.remove_asset("unnamed")
+        fill(staging.create_asset("unnamed", "x"), b"again")
+        staging.name_asset("unnamed", URI)
+        staging.publish(b"{}", 1)
+    (folder,) = (tmp_path / "store/ocr/1/g/1/shared_assets").iterdir()
+    assert (folder / "x").read_bytes() == b"again"
+
+
+@pytest.mark.parametrize("uri", ["sha256:aa", f"{URI}/..", "../../x", f"sha256-{'a' * 64}", ""])
+def test_what_is_no_uri_is_no_place_of_an_asset(store: LocalStore, uri: str) -> None:
+    first = publish(store, 1)
+    with store.stage("ocr", "1") as staging:
+        fill(staging.create_asset("unnamed", "x"), b"sealed")
+        with pytest.raises(InvalidNameError, match="no URI of a shared asset"):
+            staging.name_asset("unnamed", uri)
+        with pytest.raises(InvalidNameError, match="no URI of a shared asset"):
+            staging.link_asset(first, uri, "x")
+    with pytest.raises(InvalidNameError, match="no URI of a shared asset"):
+        first.open_asset(uri, "x")
+
+
 def test_a_file_system_without_links_gets_a_copy(tmp_path: Path) -> None:
     for name in ("from", "to"):
         (tmp_path / name).mkdir()

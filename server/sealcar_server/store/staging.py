@@ -133,7 +133,8 @@ class Staging:
                 folder.remove(path[-1])
             del self._own[path]
         for path in sorted(self._folders, key=len, reverse=True):
-            if path[0:1] == (ASSETS,):
+            # one that was removed took those above it along
+            if path[:1] == (ASSETS,) and path in self._folders:
                 self._remove_empty(path)
 
     def publish(self, manifest: bytes, number: int) -> Generation:
