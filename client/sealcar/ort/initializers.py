@@ -7,7 +7,7 @@ runtime sees the model; a name without one is an error, never a file.
 
 from __future__ import annotations
 
-import posixpath
+import re
 import weakref
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
@@ -18,7 +18,7 @@ from sealcar.ort.callbacks import Location
 from sealcar.transfer.payloads import BorrowedBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     from sealcar.onnxscan import ModelScan, Tensor
@@ -33,6 +33,8 @@ THRESHOLD: Final = 1 << 16
 ALIGNMENT: Final = 4096
 # a marker that the runtime understands as "offset is an address in memory"
 _ADDRESS_MARKER: Final = "_MEM_ADDR_"
+# what the runtime takes off a name
+_HERE: Final = re.compile(r"\A(?:\./+)+")
 
 # external files in memory, by the name that a model gives them
 Files: TypeAlias = dict[str, memoryview]
@@ -42,7 +44,7 @@ _lent: Final[weakref.WeakKeyDictionary[SessionOptions, list[memoryview]]] = (
 
 
 def resolve(found: ModelScan, source: Source, model: str) -> dict[str, str]:
-    """Return the payload of each external file that a model names, by every spelling of its name.
+    """Return the payload of each external file, by the name that a model gives it.
 
     Args:
         found: what the model refers to.
@@ -54,29 +56,24 @@ def resolve(found: ModelScan, source: Source, model: str) -> dict[str, str]:
             runtime wouldn't take from memory.
         NotFoundError: a plain package's file that doesn't exist.
     """
-    payloads: dict[str, str] = {}
     if not found.external:
-        return payloads
+        return {}
     folder = scopes.weights_folder(source, model)
+    payloads: dict[str, str] = {}
     for tensor in found.external:
         location = tensor.external.location if tensor.external else ""
-        if location in payloads:
-            continue
         try:
-            payload = source.beside(folder, location, sources.INITIALIZERS)
+            if location not in payloads:
+                payloads[location] = source.beside(folder, location, sources.INITIALIZERS)
             _check_lendable(tensor, location)
-            _note(payloads, location, payload)
         except RequestError as error:
             text = f"tensor {shown(tensor.name)} lies in {shown(location)}: {error.message}"
             raise source.name.placed(type(error)(text), "open", model) from error
+    try:
+        _check_names(payloads)
+    except InvalidPackageError as error:
+        raise source.name.placed(error, "open", model) from None
     return payloads
-
-
-def _note(payloads: dict[str, str], location: str, payload: str) -> None:
-    # by which of the two spellings the runtime looks for it is its own affair
-    for spelling in (location, posixpath.normpath(location)):
-        if payloads.setdefault(spelling, payload) != payload:
-            raise InvalidPackageError("another tensor means another file by this name")
 
 
 def _check_lendable(tensor: Tensor, location: str) -> None:
@@ -87,6 +84,15 @@ def _check_lendable(tensor: Tensor, location: str) -> None:
         raise InvalidPackageError("only initializers can have external data")
     if _ADDRESS_MARKER in location:
         raise InvalidPackageError("the name is a memory address; ONNX Runtime would look there")
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Check that no two names are one name to the runtime."""
+    known: dict[str, str] = {}
+    for name in names:
+        twin = known.setdefault(_HERE.sub("", name), name)
+        if twin != name:
+            raise InvalidPackageError(f"it writes {shown(name)} as {shown(twin)}, too")
 
 
 def fetch(source: Source, payloads: Mapping[str, str]) -> Files:
@@ -100,7 +106,9 @@ def fetch(source: Source, payloads: Mapping[str, str]) -> Files:
         SealcarError: what went wrong, with scope and name.
     """
     views = {payload: source.view(payload) for payload in dict.fromkeys(payloads.values())}
-    return {location: views[payload] for location, payload in payloads.items()}
+    # the runtime takes "./" off the name under which it gets a file; older ones don't take it off
+    # the name in the model
+    return {f"./{location}": views[payload] for location, payload in payloads.items()}
 
 
 def lend(session_options: SessionOptions, files: Files) -> None:
