@@ -9,8 +9,9 @@ from support import eps, flows, variants, verdicts
 
 from sealcar import publish
 from sealcar.errors import InvalidRequestError, NotFoundError, RuntimeSupportError
-from sealcar.ort import select
+from sealcar.ort import load, plain, select
 from sealcar.ort.choosing import Offer
+from sealcar.ort.selecting import in_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +119,26 @@ def test_a_component_must_be_named_where_there_are_several(daemon: Daemon, tmp_p
             select(client, "p", "c")
         with pytest.raises(NotFoundError):
             select(client, "other")
+
+
+def test_in_a_plain_package_the_same_is_chosen_and_the_same_refused(tmp_path: Path) -> None:
+    offers = [Offer("any"), Offer("old", EP, "", "unsupported"), Offer("best", EP, "", "optimal")]
+    folder = variants.write(tmp_path / "p", {"c": offers, "d": offers[1:2], "e": offers[:2]})
+    package = plain.open_package(folder)
+    assert in_package(package, "c", verdicts.options()) == ("c", "best")
+    assert in_package(package, "e", verdicts.options()) == ("e", "any")
+    assert load(folder, component="e", session_options=verdicts.options()).get_inputs()
+    with pytest.raises(InvalidRequestError, match="one of c, d, e"):
+        load(folder, session_options=verdicts.options())
+    with pytest.raises(RuntimeSupportError, match="no variant fits"):
+        load(folder, component="d", session_options=verdicts.options())
+    with pytest.raises(NotFoundError):
+        load(folder, component="f", session_options=verdicts.options())
+    named = {"component": "c", "variant": "old", "session_options": verdicts.options()}
+    with pytest.raises(RuntimeSupportError, match="allow_unsupported=True") as caught:
+        load(folder, **named)
+    assert caught.value.place.variant == "old"
+    assert load(folder, allow_unsupported=True, **named).get_inputs()
 
 
 def test_a_selection_names_the_state_that_it_looked_at(daemon: Daemon, tmp_path: Path) -> None:

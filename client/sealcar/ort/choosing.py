@@ -28,8 +28,9 @@ from sealcar.ort.configured import configured
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sealcar.ort.configured import Configured, Provider
+    from sealcar.ort.configured import Configured
     from sealcar.ort.runtime import SessionOptions
+    from sealcar.ort.sessions import Provider
 
 _FOR_ANY: Final = "it is for no provider in particular, which is taken only if nothing else fits"
 

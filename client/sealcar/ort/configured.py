@@ -13,19 +13,17 @@ import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import RuntimeSupportError
 from sealcar.ort import abi, runtime
 from sealcar.ort.emptymodels import nodeless_model
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from sealcar.ort.runtime import Device, Session, SessionOptions
-
-    # as InferenceSession takes them
-    Provider: TypeAlias = str | tuple[str, Mapping[str, Any]]
+    from sealcar.ort.sessions import Provider
 
 CPU: Final = "CPUExecutionProvider"
 

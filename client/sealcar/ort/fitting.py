@@ -15,7 +15,7 @@ know the variant's compatibility string, by which it would decide better.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import RuntimeSupportError
 from sealcar.names import shown
@@ -23,38 +23,19 @@ from sealcar.ort import compatibility, probing, runtime
 from sealcar.ort.configured import configured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sealcar.onnxscan import ModelScan
-    from sealcar.ort.configured import Configured, Provider
+    from sealcar.ort.configured import Configured
     from sealcar.ort.runtime import SessionOptions
-    from sealcar.transfer.payloads import PayloadRef
+    from sealcar.ort.sessions import Provider
+    from sealcar.ort.sources import Source
 
 NAMESPACE: Final = "epcontext"
 SDK_VERSIONS: Final = "sdk_versions"
 # major, minor, patch; what follows is a build's own
 _VERSION: Final = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9}){0,2})(?:[.+-].*)?", re.DOTALL)
 _ANYWAY: Final = "or pass allow_unsupported=True to have it loaded all the same"
-
-
-class Described(Protocol):
-    """What is known of a variant before its payloads are read."""
-
-    @property
-    def ep(self) -> str:
-        """Execution provider that it is for; empty: any."""
-
-    @property
-    def compatibility(self) -> str:
-        """What the provider left to recognise its machine by; empty: nothing."""
-
-    @property
-    def executor_info(self) -> Mapping[str, object]:
-        """Namespace to object: untrusted."""
-
-    @property
-    def payloads(self) -> tuple[PayloadRef, ...]:
-        """All payloads."""
 
 
 def info_of(found: ModelScan) -> dict[str, object]:
@@ -64,7 +45,7 @@ def info_of(found: ModelScan) -> dict[str, object]:
 
 
 def check(
-    variant: Described,
+    variant: Source,
     session_options: SessionOptions,
     providers: Sequence[Provider] | None = None,
 ) -> None:
@@ -73,6 +54,15 @@ def check(
     Raises:
         RuntimeSupportError: it can't run here; the message says why, and what can be done.
     """
+    try:
+        _check(variant, session_options, providers)
+    except RuntimeSupportError as error:
+        raise variant.name.placed(error, "open") from error.__cause__
+
+
+def _check(
+    variant: Source, session_options: SessionOptions, providers: Sequence[Provider] | None
+) -> None:
     versions = _sdk_versions(variant)
     compiled = variant.compatibility or versions or _has_blobs(variant)
     if not variant.ep or not compiled:
@@ -116,7 +106,7 @@ def _check_sdk(ep: str, versions: Iterable[str], here: Iterable[str]) -> None:
                 )
 
 
-def _sdk_versions(variant: Described) -> list[str]:
+def _sdk_versions(variant: Source) -> list[str]:
     noted = variant.executor_info.get(NAMESPACE)
     versions = noted.get(SDK_VERSIONS) if isinstance(noted, dict) else None
     if not isinstance(versions, list):
@@ -124,7 +114,7 @@ def _sdk_versions(variant: Described) -> list[str]:
     return [each for each in versions if isinstance(each, str)]
 
 
-def _has_blobs(variant: Described) -> bool:
+def _has_blobs(variant: Source) -> bool:
     return any(payload.kind == "blob" for payload in variant.payloads)
 
 

@@ -9,6 +9,7 @@ from sealcar.errors import InvalidRequestError, RuntimeSupportError
 from sealcar.ort import (
     adapters,
     configuration,
+    fitting,
     initializers,
     models,
     options,
@@ -16,6 +17,7 @@ from sealcar.ort import (
     probing,
     runtime,
     scopes,
+    selecting,
 )
 from sealcar.ort.adapters import rejections
 from sealcar.ort.sessions import sealed_session
@@ -51,6 +53,7 @@ def load(
     session_options: SessionOptions | None = None,
     providers: Sequence[Provider] | None = None,
     allow_plaintext_files: bool = False,
+    allow_unsupported: bool = False,
 ) -> Session: ...
 
 
@@ -63,6 +66,7 @@ def load(
     session_options: SessionOptions | None = None,
     providers: Sequence[Provider] | None = None,
     allow_plaintext_files: bool = False,
+    allow_unsupported: bool = False,
 ) -> Session: ...
 
 
@@ -77,18 +81,22 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     session_options: SessionOptions | None = None,
     providers: Sequence[Provider] | None = None,
     allow_plaintext_files: bool = False,
+    allow_unsupported: bool = False,
 ) -> Session:
     """Return an `onnxruntime.InferenceSession` of a variant.
 
-    The order is: options are checked, the variant is opened, its model is read and everything that
-    the model refers to is found among the variant's payloads; only then does the runtime see it.
+    The order is: options are checked, the variant is chosen where none is named, and opened; if it
+    is compiled, what it says of its compiler is compared with this machine; its model is read, and
+    everything that the model refers to is found among the variant's payloads; only then does the
+    runtime see it.
 
     Args:
         source: a connected client, which the session keeps alive; or the directory of a plain
             package, whose files are then read in the same order and under the same rules.
         package: store name; only with a client.
         component: may be left out where the package has one.
-        variant: may be left out where the component has one.
+        variant: left out, the one is taken that ONNX Runtime would choose for this session, or else
+            the only one that any provider can run: see `sealcar.ort.select`.
         version: store version; empty: the current one.
         generation: 0: the newest.
         session_options: the caller's; the package's are added where they are harmless. New ones for
@@ -96,6 +104,9 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
             go after loading.
         providers: as InferenceSession takes them.
         allow_plaintext_files: go on although options could write plaintext into files.
+        allow_unsupported: go on although a compiled variant's provider isn't in the session, says
+            that it doesn't support it, or has an older SDK than it was compiled with: for a plugin
+            that had another name then, and to see what it says itself.
 
     Raises:
         PlaintextRefusedError: an option of the caller could; nothing was decrypted.
@@ -113,11 +124,37 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
                 "a package on the disk has no store name, version or generation; leave them out, "
                 "or load from a client"
             )
-        return _load(plain.open_variant(source, component, variant), own, providers, entries)
-    if package is None:
+        found: Source = _in_directory(source, component, variant, own, providers)
+    elif package is None:
         raise InvalidRequestError("name the package that is to be loaded from the store")
-    scope = source.scope(package, component, variant, version=version, generation=generation)
-    return _load(SealedSource(scope), own, providers, entries)
+    else:
+        if variant is None:
+            chosen = selecting.select(
+                *(source, package, component, own),
+                version=version,
+                generation=generation,
+                providers=providers,
+            ).scope
+            component, variant = chosen.component, chosen.variant
+            version, generation = chosen.version, chosen.generation
+        scope = source.scope(package, component, variant, version=version, generation=generation)
+        found = SealedSource(scope)
+    if not allow_unsupported:
+        fitting.check(found, own, providers)
+    return _load(found, own, providers, entries)
+
+
+def _in_directory(
+    path: str | os.PathLike[str],
+    component: str | None,
+    variant: str | None,
+    own: SessionOptions,
+    providers: Sequence[Provider] | None,
+) -> Source:
+    package = plain.open_package(path)
+    if variant is None:
+        component, variant = selecting.in_package(package, component, own, providers)
+    return plain.DirectoryScope(package, *plain.find_variant(package, component, variant))
 
 
 def _load(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sealcar.catalogue import PackageDetail, VariantInfo
     from sealcar.client import Client
     from sealcar.modelpackage import Package
-    from sealcar.ort.configured import Provider
     from sealcar.ort.runtime import SessionOptions
+    from sealcar.ort.sessions import Provider
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,10 @@ class Source(Readable, Protocol):
         """Execution provider that the variant is for; empty: any."""
 
     @property
+    def compatibility(self) -> str:
+        """What the provider left to recognise its machine by; empty: nothing."""
+
+    @property
     def executor_info(self) -> Mapping[str, object]:
         """Namespace to object. It comes with the package, so it is untrusted."""
 
@@ -120,6 +124,11 @@ class SealedSource:
     def ep(self) -> str:
         """Execution provider that the variant is for; empty: any."""
         return self._scope.ep
+
+    @property
+    def compatibility(self) -> str:
+        """What the provider left to recognise its machine by; empty: nothing."""
+        return self._scope.compatibility
 
     @property
     def executor_info(self) -> Mapping[str, object]:

@@ -66,6 +66,7 @@ class DirectoryScope:
         self._closing = weakref.finalize(self, self._opened.close)
         self.name = DirectoryName(str(package.root), component, variant.name)
         self.ep = variant.ep or ""
+        self.compatibility = variant.compatibility or ""
         self.executor_info: Mapping[str, object] = {
             namespace: info.value for namespace, info in variant.executor_info.items()
         }
