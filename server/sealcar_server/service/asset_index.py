@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar import names
-from sealcar.errors import DamagedError, NotAuthenticError, SealcarError
+from sealcar.errors import DamagedError, NotAuthenticError, SealcarError, StorageError
 from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
@@ -63,7 +63,7 @@ class AssetIndex:
                 text, tag = _envelope(data)
                 keys.verify_tag(text, tag)
                 return _parsed(text, label)
-            except DamagedError as error:
+            except (DamagedError, StorageError) as error:
                 _log.warning("an entry of the index of assets isn't used", reason=str(error))
                 return None
 
