@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from sealcar.errors import ConfigurationError
 from sealcar.names import shown
 from sealcar_server.keys.registry import schemes
-from sealcar_server.keys.source import FILES, KeyUri, parse
+from sealcar_server.keys.source import FILES, RECIPIENT, KeyUri, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,6 +165,8 @@ def key_uri() -> Kind[KeyUri]:
         if found.scheme in FILES:
             file = _secret_file(found.scheme, found.address, base)
             return replace(found, address=str(file))
+        if found.scheme == RECIPIENT:
+            return replace(found, address=str(path().read(found.address, base)))
         return found
 
     others = ", ".join(scheme for scheme in schemes() if scheme != "file")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = 4096
 _OTHERS: Final = 0o077
+_OTHERS_WRITE: Final = 0o022
 _GROUP_READS: Final = 0o040
 
 
@@ -28,18 +29,27 @@ def read(path: Path, what: str, *, least: int, most: int) -> SecretBuffer:
         ConfigurationError: others can read it, or it can't be what it should be.
         KeyUnavailableError: it can't be read.
     """
+    return _read(path, what, (least, most), _OTHERS)
+
+
+def _read(path: Path, what: str, sizes: tuple[int, int], others: int) -> SecretBuffer:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise KeyUnavailableError(f"{what} {path}: {error.strerror}") from error
     try:
-        _check(os.fstat(fd), f"{what} {path}")
+        _check(os.fstat(fd), f"{what} {path}", others)
         size = os.fstat(fd).st_size
-        if not least <= size <= most:
+        if not sizes[0] <= size <= sizes[1]:
             raise ConfigurationError(f"{what} {path} is no {what}: {size} bytes")
         return _content(fd, size, f"{what} {path}")
     finally:
         os.close(fd)
+
+
+def read_public(path: Path, what: str, *, most: int) -> SecretBuffer:
+    """Return the content of a file that others may read, but not change; raises as `read`."""
+    return _read(path, what, (1, most), _OTHERS_WRITE)
 
 
 def read_secret(path: Path, what: str) -> SecretBuffer:
@@ -58,13 +68,13 @@ def read_secret(path: Path, what: str) -> SecretBuffer:
         return SecretBuffer.copy_of(content.view[:end])
 
 
-def _check(info: os.stat_result, place: str) -> None:
+def _check(info: os.stat_result, place: str, others: int) -> None:
     if not stat.S_ISREG(info.st_mode):
         raise ConfigurationError(f"{place} must be a regular file")
     if info.st_uid not in (0, os.geteuid()):
         raise ConfigurationError(f"{place} belongs to uid {info.st_uid}: chown it")
     allowed = _GROUP_READS if info.st_uid == 0 != os.geteuid() else 0
-    if info.st_mode & _OTHERS & ~allowed:
+    if info.st_mode & others & ~allowed:
         mode = stat.S_IMODE(info.st_mode)
         raise ConfigurationError(f"{place} has mode {mode:04o}: chmod 600 it")
 

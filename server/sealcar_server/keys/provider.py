@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from sealcar_server.sealing.encoding import enc
 
@@ -65,6 +65,20 @@ class KekStatus:
 def package_context(package_id: bytes) -> bytes:
     """Return what a package's key is bound to when it is wrapped."""
     return enc("sealcar v1 key wrap", "1", package_id)
+
+
+# every context of a package in transit begins so, and no other one does
+TRANSIT: Final = enc("sealcar v1 transit key wrap", "1")
+
+
+def transit_context(package_id: bytes, recipient: str) -> bytes:
+    """Return what a package's key is bound to when it is wrapped for somebody else.
+
+    Args:
+        package_id: 16 bytes.
+        recipient: as the record names him.
+    """
+    return TRANSIT + enc(package_id, recipient)
 
 
 class KeyProvider(Protocol):

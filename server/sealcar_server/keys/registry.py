@@ -30,6 +30,7 @@ _OURS: Final = {
     "pkcs11": ("sealcar_server.keys.pkcs11_token", "pkcs11"),
     "aws-kms": ("sealcar_server.keys.aws_kms", "aws"),
     "vault": ("sealcar_server.keys.vault_transit", "vault"),
+    "recipient": ("sealcar_server.keys.recipient", "server"),
 }
 
 

@@ -143,6 +143,11 @@ class KeyRing:
         """
         return self._keeper(alias).current_version()
 
+    def alias_of(self, kind: str, version: str) -> str:
+        """Return the alias of a key of this kind whose version that is; "" if there is none."""
+        found = [alias for alias, keeper in self._keepers.items() if keeper.kind == kind]
+        return next((one for one in found if self.current_version(one) == version), "")
+
     def describe(self, alias: str) -> KekDescription:
         """Say what a key-encryption key is.
 

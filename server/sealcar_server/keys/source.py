@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 FILES: Final = frozenset({"file", "credential"})
+RECIPIENT: Final = "recipient"  # its address is a path, too
 _PLAIN: Final = "/:@[]"  # of what may stand in a query, what paths and URLs need
 _PATHS: Final = ("module-path", "ca")  # parameters that name a file which has to be trusted
 
@@ -25,7 +26,7 @@ class KeyUri:
 
     Attributes:
         scheme: chooses the provider.
-        address: a path for "file" and "credential", absolute; else as it was written.
+        address: a path for "file", "credential" and "recipient", absolute; else as it was written.
         parameters: by name, decoded.
         base: the directory that relative paths are of.
     """
@@ -38,7 +39,7 @@ class KeyUri:
     @property
     def files(self) -> tuple[Path, ...]:
         """Return the files that the key depends on: who can write them has the key."""
-        own = [Path(self.address)] if self.scheme in FILES else []
+        own = [Path(self.address)] if self.scheme in {*FILES, RECIPIENT} else []
         return (*own, *(self.base / self.parameters[name] for name in _PATHS if self.has(name)))
 
     @property

@@ -93,6 +93,10 @@ class Fields:
         """Take bytes that may be absent; empty if they are."""
         return self.data(name, size) if name in self._left else b""
 
+    def has(self, name: str) -> bool:
+        """Tell whether a field is there, and nobody took it."""
+        return name in self._left
+
     def inner(self, name: str) -> Fields:
         """Take an object."""
         return self._below(self._take(name, dict), name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from sealcar import names
 from sealcar.errors import NotAuthenticError, UnknownFormatError
@@ -22,6 +22,7 @@ from sealcar_server.sealing.values import (
     RecordPayload,
     RecordVariant,
     SealRecord,
+    Transit,
 )
 
 if TYPE_CHECKING:
@@ -33,14 +34,20 @@ __all__ = [
     "RecordPayload",
     "RecordVariant",
     "SealRecord",
+    "Signature",
+    "Transit",
     "envelope",
     "open_envelope",
+    "open_signature",
     "parse",
     "serialise",
+    "signed_text",
 ]
 
 FORMAT: Final = "1"
 KINDS: Final = ("model", "initializers", "blob", "other")
+PUBLISHER: Final = 32
+SIGNATURE: Final = 64
 _WRAPPED_ASSET: Final = 12 + KEY + 16
 _Written: TypeAlias = dict[str, object]
 
@@ -65,6 +72,7 @@ def serialise(record: SealRecord) -> bytes:
         ],
         "variants": [_written_variant(item) for item in record.variants],
         "assets": [_written_asset(item) for item in record.assets],
+        **_written_transit(record.transit),
     }
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -92,6 +100,7 @@ def parse(data: bytes) -> SealRecord:
         components=tuple(map(_component, root.each("components"))),
         variants=tuple(map(_variant, root.each("variants"))),
         assets=tuple(map(_asset, root.each("assets"))),
+        transit=_transit(root.inner("transit")) if root.has("transit") else None,
     )
     kek.end()
     root.end()
@@ -104,9 +113,22 @@ def parse(data: bytes) -> SealRecord:
     return record
 
 
-def envelope(record: bytes, tag: bytes) -> dict[str, str]:
+class Signature(NamedTuple):
+    """A publisher's, by Ed25519: his public key, and what he made with the private one."""
+
+    publisher: bytes
+    signature: bytes
+
+
+def signed_text(record: bytes) -> bytes:
+    """Return what a publisher signs."""
+    return b"sealcar v1 publisher\0" + record
+
+
+def envelope(record: bytes, tag: bytes, signature: Signature | None = None) -> dict[str, str]:
     """Return what stands under "sealcar" in the manifest's additional_metadata."""
-    return {"format": FORMAT, "record": b64(record), "tag": b64(tag)}
+    signed = {name: b64(value) for name, value in signature._asdict().items()} if signature else {}
+    return {"format": FORMAT, "record": b64(record), "tag": b64(tag), **signed}
 
 
 def open_envelope(manifest: JsonValue) -> tuple[bytes, bytes]:
@@ -116,17 +138,35 @@ def open_envelope(manifest: JsonValue) -> tuple[bytes, bytes]:
         UnknownFormatError: the package isn't sealed, or a newer sealcar sealed it.
         NotAuthenticError: the envelope is malformed.
     """
-    metadata = manifest.get("additional_metadata") if isinstance(manifest, dict) else None
-    if not isinstance(metadata, dict) or "sealcar" not in metadata:
-        raise UnknownFormatError("the manifest holds no seal record: sealcar didn't seal it")
-    place = Fields(metadata["sealcar"], "/additional_metadata/sealcar", what="manifest")
+    place = _place(manifest)
     _check_format(place.text("format"), "the package")
     text, tag = place.text("record"), place.data("tag", DIGEST)
+    _signature(place)
     place.end()
     try:
         return unb64(text), tag
     except NotAuthenticError as error:
         raise place.wrong(error.message, "record") from None
+
+
+def open_signature(manifest: JsonValue) -> Signature | None:
+    """Return who signed the record in a manifest, as he claims; raises as `open_envelope`."""
+    return _signature(_place(manifest))
+
+
+def _place(manifest: JsonValue) -> Fields:
+    metadata = manifest.get("additional_metadata") if isinstance(manifest, dict) else None
+    if not isinstance(metadata, dict) or "sealcar" not in metadata:
+        raise UnknownFormatError("the manifest holds no seal record: sealcar didn't seal it")
+    return Fields(metadata["sealcar"], "/additional_metadata/sealcar", what="manifest")
+
+
+def _signature(place: Fields) -> Signature | None:
+    publisher = place.optional("publisher", PUBLISHER)
+    signature = place.optional("signature", SIGNATURE)
+    if bool(publisher) is not bool(signature):
+        raise place.wrong("must have publisher and signature, or neither")
+    return Signature(publisher, signature) if publisher else None
 
 
 def _check_format(found: str, what: str) -> None:
@@ -174,6 +214,18 @@ def _written_payload(item: RecordPayload) -> _Written:
         "size": item.size,
         **_present(commitment=item.commitment, digest=item.digest, sha256=item.sha256),
     }
+
+
+def _written_transit(transit: Transit | None) -> _Written:
+    if transit is None:
+        return {}
+    return {"transit": {"not_after": transit.not_after} if transit.not_after else {}}
+
+
+def _transit(fields: Fields) -> Transit:
+    made = Transit(fields.integer("not_after", 1) if fields.has("not_after") else 0)
+    fields.end()
+    return made
 
 
 def _component(fields: Fields) -> RecordComponent:

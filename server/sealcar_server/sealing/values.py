@@ -65,6 +65,17 @@ class RecordAsset:
 
 
 @dataclass(frozen=True, slots=True)
+class Transit:
+    """What makes a record one of a package on its way to somebody else.
+
+    Attributes:
+        not_after: seconds since 1970 after which nobody takes it in; 0: no end.
+    """
+
+    not_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SealRecord:
     """One generation of a package.
 
@@ -80,6 +91,7 @@ class SealRecord:
         components: every component, its digest as in `canonical.CoveredComponent`.
         variants: every variant, in the manifest's order.
         assets: every shared asset that the package uses.
+        transit: of a package on its way: its key is wrapped for a recipient. None in a store.
     """
 
     name: str
@@ -94,3 +106,4 @@ class SealRecord:
     components: tuple[RecordComponent, ...]
     variants: tuple[RecordVariant, ...]
     assets: tuple[RecordAsset, ...] = ()
+    transit: Transit | None = None

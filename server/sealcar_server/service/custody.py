@@ -93,6 +93,11 @@ class Custody:
         with self._using() as ring:
             return ring.current_version(alias)
 
+    def alias_of(self, kind: str, version: str) -> str:
+        """Return the alias of a key of this kind and version, if any; LockedError."""
+        with self._using() as ring:
+            return ring.alias_of(kind, version)
+
     def versions(self, alias: str) -> tuple[str, ...]:
         """Return the versions that unwrap, if the provider tells; raises as the ring does."""
         with self._using() as ring:
