@@ -8,6 +8,7 @@ from sealcar.errors import InvalidRequestError, WrongStateError
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import package_store_pb2 as pb
 from sealcar_server.endpoints import messages
+from sealcar_server.endpoints.reporting import Reporting
 from sealcar_server.service.values import ImportPlan
 
 if TYPE_CHECKING:
@@ -75,11 +76,22 @@ def _imported(
                 told = done
                 yield pb.ImportResponse(progress=pb.Progress(done=done, payload=name))
         elif step == "finish":
-            yield _finished(publish(request.finish.payloads))
+            came = pb.Progress(done=done, payload=name)
+            yield from _published(publish, request.finish.payloads, came)
             return
         else:
             raise WrongStateError("after begin only payload, data and finish may follow")
     raise WrongStateError("the import was cut before finish: nothing was kept")
+
+
+def _published(
+    publish: Callable[[int], Imported], count: int, came: pb.Progress
+) -> Iterator[pb.ImportResponse]:
+    # it may take long: everything that came is made durable, and much of it read again
+    work = Reporting(lambda _: publish(count))
+    for _ in work.steps():
+        yield pb.ImportResponse(progress=came)
+    yield _finished(work.result())
 
 
 def _announce(session: Session, payload: pb.ImportPayload) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from sealcar.errors import UnavailableError
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
+# clients give up after half a minute of silence, or sooner if they were told so
+_REPEAT: Final = 2.0
 
 
 class Step(NamedTuple):
@@ -34,10 +36,16 @@ class Reporting(Generic[T]):
 
     A reader that is slow misses steps, and holds nothing up; one that goes away ends the work at
     its next report.
+
+    Args:
+        work: what is done.
+        repeat: seconds after which the last step is told again when there is no new one, so that
+            whoever waits knows that the work goes on.
     """
 
-    def __init__(self, work: Callable[[Report], T]) -> None:
-        self._work = work
+    def __init__(self, work: Callable[[Report], T], *, repeat: float = _REPEAT) -> None:
+        self._work, self._repeat = work, repeat
+        self._last = Step(0, 0, "")
         self._changed = threading.Condition()
         self._latest: Step | None = None
         self._ended = False
@@ -65,8 +73,10 @@ class Reporting(Generic[T]):
     def _next(self) -> Step | None:
         with self._changed:
             while self._latest is None and not self._ended:
-                self._changed.wait()
+                if not self._changed.wait(self._repeat):
+                    self._latest = self._last
             step, self._latest = self._latest, None
+            self._last = step or self._last
             return step
 
     def _report(self, done: int, total: int, payload: str, token: str = "", /) -> None:
