@@ -35,6 +35,7 @@ from sealcar_server.endpoints.grpc_server import GrpcServer, admin_server, publi
 from sealcar_server.endpoints.grpc_streams import Streams
 from sealcar_server.endpoints.relay import INNER, NAME_BYTES, Relay
 from sealcar_server.service.assembly import Limits, Service
+from sealcar_server.service.confined import ConfinedChecker
 from sealcar_server.service.custody import Custody
 from sealcar_server.service.revocations import Revocations
 from sealcar_server.store.local import LocalStore
@@ -114,6 +115,7 @@ class _Daemon:
             limits=Limits(transaction_ttl=settings.transfer.transaction_ttl),
             meter=self._meter,
             trail=self._accounting.trail,
+            checker=ConfinedChecker(settings.limits.checked_model, settings.limits.check_time),
         )
         stack.callback(self.service.close)
 

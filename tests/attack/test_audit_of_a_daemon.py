@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.caller import call_as
 from support.daemon import Daemon, run_command
+from support.onnx_bytes import TINY
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish
 from support.raw_clients import until
 
@@ -67,7 +68,7 @@ def test_imports_writes_and_uses_of_keys_are_there(daemon: Daemon) -> None:
         daemon.connect(peer_uid=os.geteuid()) as client,
         client.begin(PACKAGE, COMPONENT, "w") as transaction,
     ):
-        transaction.write("model.onnx", b"compiled", "model")
+        transaction.write("model.onnx", TINY, "model")
         transaction.commit()
     found = entries(daemon)
     published = [one for one in found if one.get("step") == "publish"]

@@ -33,7 +33,7 @@ def steps(size: int) -> Iterator[pb.ImportRequest]:
     package = common_pb2.PackageRef(name="large")
     yield pb.ImportRequest(begin=pb.ImportBegin(package=package, manifest_json=json.dumps(text)))
     payload = pb.ImportPayload(
-        component="det", variant="onnx", name="m", kind=common_pb2.PAYLOAD_KIND_MODEL
+        component="det", variant="onnx", name="m", kind=common_pb2.PAYLOAD_KIND_OTHER
     )
     yield pb.ImportRequest(payload=payload)
     yield pb.ImportRequest(finish=pb.ImportFinish(payloads=1))

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.daemon import Daemon, environment
+from support.grpcdoor import grpc_door, write_steps
+from support.onnx_bytes import TINY
 from support.payload_packages import COMPONENT, PACKAGE, publish, varied
 from support.raw_clients import SCOPE, RawClient, until
 from support.unharmed import unharmed
@@ -113,7 +115,7 @@ def test_a_client_that_keeps_what_it_was_lent_gets_its_share_twice_at_most(tmp_p
 def test_a_slot_that_changes_while_it_is_read_seals_one_state_of_it(daemon: Daemon) -> None:
     """The client scribbles all the time; what was sealed must still open, and be of its bytes."""
     with RawClient(daemon) as client, daemon.connect() as reader:
-        transaction = client.start_write("x", kind=common_pb2.PAYLOAD_KIND_MODEL)
+        transaction = client.start_write("x")
         stop = threading.Event()
         ring = client.rings[-1]
 
@@ -135,7 +137,10 @@ def test_a_slot_that_changes_while_it_is_read_seals_one_state_of_it(daemon: Daem
         stop.set()
         scribbler.join()
         assert packet.written.payload.size == offset
-        commit = payloads_pb2.CommitRequest(transaction=transaction, payloads=1)
+        with grpc_door(daemon) as door:
+            model = common_pb2.PAYLOAD_KIND_MODEL
+            door.payloads.Write(write_steps(transaction, "m", [TINY], kind=model))
+        commit = payloads_pb2.CommitRequest(transaction=transaction, payloads=2)
         client.send(pb.ClientPacket(commit=commit))
         assert client.packet().WhichOneof("packet") == "committed"
         assert set(reader.scope(PACKAGE, COMPONENT, "written").read("x")) <= {0, 0x11, 0x22}

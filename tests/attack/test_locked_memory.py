@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from support.daemon import Daemon, run_command
+from support.onnx_bytes import model_around
 from support.payload_packages import (
     COMPONENT,
     PACKAGE,
@@ -57,7 +58,7 @@ def package_key(daemon: Daemon, kek: bytes) -> bytes:
 @pytest.mark.root
 def test_after_a_lock_no_root_key_is_left_in_memory(tmp_path: Path) -> None:
     with Daemon(tmp_path) as daemon, daemon.connect() as client:
-        payload = PlannedBytes("model.onnx", "model", varied(3 << 20))
+        payload = PlannedBytes("model.onnx", "model", model_around(varied(3 << 20)))
         client.catalogue.import_(PlannedPackage((payload,)))
         client.scope(PACKAGE, COMPONENT, VARIANT).read("model.onnx")
         client.catalogue.verify(PACKAGE)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.daemon import Daemon, environment
+from support.onnx_bytes import TINY
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.raw_clients import memfds, until
 
@@ -234,7 +235,7 @@ def test_a_stopping_daemon_lets_what_is_under_way_come_to_its_end(tmp_path: Path
         publish(client, {"big": BIG, "small": b"s"})
         scope = client.scope(PACKAGE, COMPONENT, VARIANT)
         transaction = client.begin(PACKAGE, COMPONENT, "w")
-        transaction.write("model.onnx", b"m", "model")
+        transaction.write("model.onnx", TINY, "model")
         with scope.reader("big") as reader:
             assert daemon.process
             daemon.process.send_signal(signal.SIGTERM)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.daemon import Daemon
+from support.onnx_bytes import TINY
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 
 from sealcar import BorrowedBuffer, errors
@@ -36,7 +37,7 @@ def client(daemon: Daemon) -> Iterator[Client]:
 def test_what_was_written_is_read_back_byte_for_byte(client: Client) -> None:
     payloads = {f"blob-{size}": varied(size) for size in SIZES}
     with client.begin(PACKAGE, COMPONENT, "sizes") as transaction:
-        transaction.write("model.onnx", b"compiled", "model")
+        transaction.write("model.onnx", TINY, "model")
         for name, data in payloads.items():
             reference = transaction.write(name, data, "blob")
             assert (reference.name, reference.size, reference.kind) == (name, len(data), "blob")
@@ -62,12 +63,13 @@ def test_what_was_written_is_read_back_byte_for_byte(client: Client) -> None:
 def test_a_writer_takes_pieces_of_any_size(client: Client, size: int, step: int) -> None:
     data = varied(size)
     with client.begin(PACKAGE, COMPONENT, "streamed") as transaction:
-        with transaction.writer("model.onnx", "model") as writer:
+        transaction.write("model.onnx", TINY, "model")
+        with transaction.writer("weights", "initializers") as writer:
             for at in range(0, size, step):
                 writer.write(data[at : at + step])
             assert writer.finish().size == size
         scope = transaction.commit()
-    assert scope.read("model.onnx") == data
+    assert scope.read("weights") == data
 
 
 def test_borrowed_bytes_are_written_and_never_after_the_loan(client: Client) -> None:
@@ -75,11 +77,12 @@ def test_borrowed_bytes_are_written_and_never_after_the_loan(client: Client) -> 
     with client.begin(PACKAGE, COMPONENT, "lent") as transaction, Exported(data) as exported:
         lent = BorrowedBuffer(exported.address, exported.size, data)
         with lent:
-            transaction.write("model.onnx", lent, "model")
+            transaction.write("weights", lent, "initializers")
+        transaction.write("model.onnx", TINY, "model")
         with pytest.raises(errors.WrongStateError, match="returned"):
             transaction.write("again", lent, "blob")
         scope = transaction.commit()
-    assert scope.read("model.onnx") == data
+    assert scope.read("weights") == data
 
 
 def test_several_threads_write_into_one_transaction(client: Client) -> None:
@@ -98,7 +101,7 @@ def test_several_threads_write_into_one_transaction(client: Client) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        transaction.write("model.onnx", b"m", "model")
+        transaction.write("model.onnx", TINY, "model")
         scope = transaction.commit()
     assert not failed
     assert {name: scope.read(name) for name in payloads} == payloads
@@ -107,12 +110,12 @@ def test_several_threads_write_into_one_transaction(client: Client) -> None:
 def test_writers_of_one_transaction_may_be_open_at_the_same_time(client: Client) -> None:
     with client.begin(PACKAGE, COMPONENT, "nested") as transaction:
         with transaction.writer("model.onnx", "model") as model:
-            model.write(b"begin ")
+            model.write(TINY[:2])
             transaction.write("blob", b"in between", "blob")
-            model.write(b"end")
+            model.write(TINY[2:])
             model.finish()
         scope = transaction.commit()
-    assert scope.read("model.onnx") == b"begin end"
+    assert scope.read("model.onnx") == TINY
 
 
 def test_a_name_is_written_once(client: Client) -> None:
@@ -140,7 +143,7 @@ def test_leaving_without_commit_leaves_nothing(daemon: Daemon, client: Client) -
 
 def test_a_payload_that_was_not_finished_is_not_published(client: Client) -> None:
     with client.begin(PACKAGE, COMPONENT, "unfinished") as transaction:
-        transaction.write("model.onnx", b"m", "model")
+        transaction.write("model.onnx", TINY, "model")
         with transaction.writer("blob", "blob") as writer:
             writer.write(varied(5 << 20))
         with pytest.raises(errors.WrongStateError, match="finished or closed"):
@@ -172,7 +175,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(client: Client) -> None:
 
 def test_executor_info_must_be_json(client: Client) -> None:
     with client.begin(PACKAGE, COMPONENT, "json") as transaction:
-        transaction.write("model.onnx", b"m", "model")
+        transaction.write("model.onnx", TINY, "model")
         with pytest.raises(errors.InvalidRequestError, match="JSON"):
             transaction.commit(executor_info={"ort": {"x": float("nan")}})
         with pytest.raises(errors.InvalidRequestError, match="JSON"):

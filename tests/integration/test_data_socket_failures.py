@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.daemon import Daemon, environment
+from support.onnx_bytes import TINY
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.raw_clients import until
 
@@ -45,7 +46,7 @@ def test_a_disk_that_is_full_in_mid_write_fails_that_write_and_no_other(daemon: 
         publish(client, {"x": b"x"})
         unlimited = resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE)
         with client.begin(PACKAGE, COMPONENT, "w") as transaction:
-            transaction.write("model.onnx", b"m", "model")
+            transaction.write("model.onnx", TINY, "model")
             # a limit on files has the kernel refuse the write as a full disk does
             resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (12 << 20, unlimited[1]))
             with pytest.raises(errors.ExhaustedError) as caught:
@@ -70,7 +71,7 @@ def test_a_payload_that_was_cut_is_refused_before_any_byte_is_visible(daemon: Da
             with pytest.raises(errors.DamagedError) as caught:
                 client.scope(PACKAGE, COMPONENT, VARIANT).reader("big")
             assert caught.value.place.payload == "big"
-        assert client.scope(PACKAGE, COMPONENT, VARIANT).read("model.onnx") == b"model"
+        assert client.scope(PACKAGE, COMPONENT, VARIANT).read("model.onnx") == TINY
 
 
 @pytest.mark.root

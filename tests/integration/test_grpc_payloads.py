@@ -8,6 +8,7 @@ import grpc
 import pytest
 from support.daemon import Daemon
 from support.grpcdoor import MIB, grpc_door, import_steps, pieces, refused, scope, write_steps
+from support.onnx_bytes import TINY
 from support.payload_packages import varied
 
 from sealcar import errors
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # one byte around the first segment's and a later segment's end
 FIRST, PIECE = MIB - 56, MIB - 16
 DATA = varied(3 * MIB + 1)
+MODEL = common_pb2.PAYLOAD_KIND_MODEL
 MANY = {f"blob-{at:05}-{'x' * 180}": b"b" for at in range(1500)}
 
 
@@ -108,16 +110,18 @@ def test_what_is_written_is_what_is_read(door: Door, size: int, step: int) -> No
     data = DATA[:size]
     begun = begin(door, f"v{size}-{step}")
     assert begun.ttl_seconds == 300
-    written = door.payloads.Write(write_steps(begun.transaction, "m.onnx", pieces(data, step)))
+    written = door.payloads.Write(write_steps(begun.transaction, "weights", pieces(data, step)))
     assert written.payload.size == size
-    commit = pb.CommitRequest(transaction=begun.transaction, payloads=1, ep="QNN", device="npu")
+    model = write_steps(begun.transaction, "m.onnx", [TINY], kind=MODEL)
+    beside = door.payloads.Write(model)
+    commit = pb.CommitRequest(transaction=begun.transaction, payloads=2, ep="QNN", device="npu")
     first = door.payloads.Commit(commit)
     assert door.payloads.Commit(commit) == first
-    asked = pb.ReadRequest(scope=first.scope, name="m.onnx")
+    asked = pb.ReadRequest(scope=first.scope, name="weights")
     assert b"".join(answer.data for answer in door.payloads.Read(asked)) == data
     opened = door.payloads.Open(pb.OpenRequest(scope=first.scope))
     assert (opened.variant.ep, opened.variant.device) == ("QNN", "npu")
-    assert list(opened.variant.payloads) == [written.payload]
+    assert list(opened.variant.payloads) == [written.payload, beside.payload]
 
 
 def test_bytes_that_do_not_add_up_to_the_declared_size_are_refused(door: Door) -> None:

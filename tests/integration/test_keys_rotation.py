@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.daemon import COMMAND, Daemon, environment, run_command
+from support.onnx_bytes import model_around, model_of
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGES = 40
-DATA = varied(3 << 20)
+DATA = model_around(varied(3 << 20))
 PAYLOAD = f"{COMPONENT}/{VARIANT}/model.onnx"
 
 
@@ -122,7 +123,7 @@ def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(daemon: Daemon, seed
     chance = random.Random(seed)  # noqa: S311  (moments to kill at)
     with daemon.connect() as client:
         for at in range(PACKAGES):
-            payload = PlannedBytes("model.onnx", "model", DATA[: 5000 + at])
+            payload = PlannedBytes("model.onnx", "model", model_of(5000 + at))
             client.catalogue.import_(PlannedPackage((payload,), name=f"p{at}"))
     files = {path.stat().st_ino for path in daemon.store.glob(f"*/1/g/*/{PAYLOAD}")}
     keys(daemon, "rotate")
@@ -140,4 +141,4 @@ def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(daemon: Daemon, seed
     with daemon.connect() as client:
         for at in range(PACKAGES):
             scope = client.scope(f"p{at}", COMPONENT, VARIANT)
-            assert scope.read("model.onnx") == DATA[: 5000 + at]
+            assert scope.read("model.onnx") == model_of(5000 + at)

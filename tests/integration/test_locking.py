@@ -15,6 +15,7 @@ from grpc_health.v1 import (  # type: ignore[import-untyped]  # publishes no typ
     health_pb2_grpc,
 )
 from support.daemon import Daemon, run_command
+from support.onnx_bytes import TINY, model_around
 from support.payload_packages import (
     COMPONENT,
     PACKAGE,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from sealcar.client import Client
 
 SIZE = 64 << 20
-SMALL = varied(5000)
+SMALL = model_around(varied(5000))
 BIG = varied(SIZE)
 
 
@@ -81,7 +82,7 @@ def test_a_locked_daemon_refuses_every_read_until_it_is_unlocked(
         lambda: client.catalogue.verify(PACKAGE),
         lambda: client.begin(PACKAGE, COMPONENT, "other"),
         lambda: client.catalogue.import_(
-            PlannedPackage((PlannedBytes("model.onnx", "model", b"x"),), name="more")
+            PlannedPackage((PlannedBytes("model.onnx", "model", TINY),), name="more")
         ),
     ):
         with pytest.raises(LockedError) as caught:
@@ -164,7 +165,7 @@ def test_a_client_that_takes_nothing_holds_up_no_lock(daemon: Daemon, client: Cl
 def test_staging_is_gone_once_the_command_returns(daemon: Daemon, client: Client) -> None:
     staging = daemon.store / ".staging"
     with client.begin(PACKAGE, COMPONENT, "other") as transaction:
-        transaction.write("model.onnx", b"compiled", "model")
+        transaction.write("model.onnx", TINY, "model")
         assert list(staging.iterdir())
         assert command(daemon, "lock")["aborted"] == 1
         assert not list(staging.iterdir())

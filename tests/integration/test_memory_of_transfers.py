@@ -11,6 +11,7 @@ import pytest
 from support.daemon import Daemon, environment
 from support.grpcdoor import grpc_door, import_steps
 from support.grpcdoor import scope as scope_message
+from support.onnx_bytes import TINY
 from support.payload_packages import varied
 
 from sealcar.v1 import payloads_pb2
@@ -49,7 +50,8 @@ def read_by_ring(daemon: Daemon) -> None:
 
 def write_by_ring(daemon: Daemon) -> None:
     with daemon.connect() as client, client.begin("big", "c", "w") as transaction:
-        transaction.write("model.onnx", BIG, "model")
+        transaction.write("weights", BIG, "initializers")
+        transaction.write("model.onnx", TINY, "model")
         transaction.commit()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.daemon import Daemon
+from support.onnx_bytes import model_of
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 
 from sealcar.errors import NotFoundError
@@ -45,7 +46,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         assert scope.read("blob") == DATA
         assert scope.read("small") == b"small"
         with client.begin(PACKAGE, COMPONENT, "w") as transaction:
-            transaction.write("m.onnx", DATA, "model")
+            transaction.write("m.onnx", model_of(len(DATA)), "model")
             transaction.commit()
         with pytest.raises(NotFoundError):
             client.catalogue.get("absent")

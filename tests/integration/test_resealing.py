@@ -14,6 +14,7 @@ from support.payload_packages import COMPONENT, PACKAGE, VARIANT, PlannedBytes, 
 from support.tampering import edit_manifest
 
 from sealcar import errors
+from sealcar.admin import Admin
 from sealcar.v1 import package_store_pb2 as pb
 
 if TYPE_CHECKING:
@@ -127,16 +128,19 @@ def test_a_warning_alone_is_no_error(shared: Daemon, name: str) -> None:
     assert "warning: unknown-field: /odd" in said(shared, "validate", name)
 
 
-def test_a_locked_daemon_validates_but_says_that_it_has_no_key(shared: Daemon, name: str) -> None:
-    admin = ("--admin", str(shared.admin))
-    assert run_command("lock", *admin).returncode == 0
-    try:
-        assert answer(shared, "validate", name)["verified"] is False
-        assert "NOT VERIFIED" in said(shared, "validate", name)
-        assert "NOT VERIFIED" in said(shared, "inspect", name)
-        assert answer(shared, "reseal", name, code=7)["error"]["kind"] == "LockedError"
-    finally:
-        assert run_command("unlock", *admin).returncode == 0
+def test_a_locked_daemon_validates_but_says_that_it_has_no_key(
+    shared: Daemon, client: Client, name: str
+) -> None:
+    with Admin(shared.admin, peer_uid=os.getuid()) as admin:
+        admin.lock()
+        try:
+            assert not client.catalogue.validate(name).verified
+            for command in ("validate", "inspect"):
+                assert "NOT VERIFIED" in said(shared, command, name)
+            with pytest.raises(errors.LockedError):
+                client.catalogue.reseal(name)
+        finally:
+            admin.unlock()
 
 
 def test_only_whole_packages_are_validated_and_resealed(shared: Daemon, name: str) -> None:
@@ -163,7 +167,7 @@ def test_who_may_do_everything_else_may_not_reseal(tmp_path: Path) -> None:
         edit_manifest(generation(daemon, PACKAGE), wanted)
         seen = client.catalogue.validate(PACKAGE)
         assert [each.code for each in seen.findings] == ["changed"]
-        for arguments in (("--dry-run",), ("--yes",)):
-            refusal = answer(daemon, "reseal", PACKAGE, *arguments, code=5)["error"]
-            assert refusal["kind"] == "DeniedError"
+        for digest in (None, client.catalogue.get(PACKAGE).manifest_sha256):
+            with pytest.raises(errors.DeniedError, match="reseal"):
+                client.catalogue.reseal(PACKAGE, manifest_sha256=digest)
         assert not generation(daemon, PACKAGE, 2).exists()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.daemon import Daemon, run_command
+from support.onnx_bytes import model_around
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
 
 from sealcar.errors import KeyRefusedError, SealcarError
@@ -17,7 +18,7 @@ from sealcar.errors import KeyRefusedError, SealcarError
 if TYPE_CHECKING:
     from pathlib import Path
 
-BIG = varied(64 << 20)
+BIG = model_around(varied(64 << 20))
 
 
 def keys(daemon: Daemon, *arguments: str, code: int = 0) -> dict[str, Any]:

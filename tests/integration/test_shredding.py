@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.daemon import Daemon, run_command
+from support.onnx_bytes import model_around
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
 
 from sealcar.errors import AlreadyExistsError, NotFoundError, SealcarError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BIG = varied(64 << 20)
+BIG = model_around(varied(64 << 20))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from support.payload_packages import COMPONENT, PACKAGE, VARIANT, PlannedBytes, 
 from support.tampering import edit_manifest
 
 from sealcar import errors
+from sealcar.admin import Admin
 from sealcar.transfer.scopes import ScopeName
 
 if TYPE_CHECKING:
@@ -49,14 +51,10 @@ def client(shared: Daemon) -> Iterator[Client]:
 
 @pytest.fixture
 def locked(shared: Daemon) -> Iterator[Daemon]:
-    operator(shared, "lock")
-    yield shared
-    operator(shared, "unlock")
-
-
-def operator(daemon: Daemon, *arguments: str) -> None:
-    done = run_command(*arguments, "--admin", str(daemon.admin))
-    assert done.returncode == 0, done.stderr
+    with Admin(shared.admin, peer_uid=os.getuid()) as admin:
+        admin.lock()
+        yield shared
+        admin.unlock()
 
 
 def answer(daemon: Daemon, *arguments: str, code: int = 0) -> dict[str, Any]:

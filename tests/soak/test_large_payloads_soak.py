@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from support.daemon import Daemon
 from support.grpcdoor import grpc_door, import_steps
 from support.grpcdoor import scope as scope_message
+from support.onnx_bytes import TINY
 
 from sealcar.v1 import payloads_pb2
 
@@ -33,19 +34,20 @@ def test_a_payload_over_4_gib_is_the_same_whole_and_beyond_every_32_bit_offset(
         with grpc_door(daemon) as door:
             list(door.packages.Import(import_steps("large", {"model.onnx": b"m"})))
         with client.begin("large", "c", "w") as transaction:
-            with transaction.writer("model.onnx", "model") as writer:
+            transaction.write("model.onnx", TINY, "model")
+            with transaction.writer("weights", "initializers") as writer:
                 for block in blocks():
                     writer.write(block)
                 assert writer.finish().size == SIZE
             scope = transaction.commit()
-        with scope.map("model.onnx") as mapped:
+        with scope.map("weights") as mapped:
             for at, block in zip(range(0, SIZE, MIB), blocks(), strict=True):
                 assert mapped.view[at : at + MIB] == block
         with grpc_door(daemon) as door:
             for offset in ((2 << 30) - 5, (4 << 30) - 5, (4 << 30) + 2 * MIB, SIZE - 10):
                 asked = payloads_pb2.ReadRequest(
                     scope=scope_message("large", variant="w"),
-                    name="model.onnx",
+                    name="weights",
                     offset=offset,
                     length=10,
                 )

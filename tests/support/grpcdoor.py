@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import grpc
 import pytest
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sealcar.errors import SealcarError
 
 MIB = 1 << 20
+OTHER: Final = common_pb2.PAYLOAD_KIND_OTHER
 
 
 @dataclass(frozen=True)
@@ -85,20 +86,22 @@ def import_steps(
 
 
 def announced(name: str, size: int) -> package_store_pb2.ImportRequest:
-    model = common_pb2.PAYLOAD_KIND_MODEL
     payload = package_store_pb2.ImportPayload(
-        component="c", variant="v", name=name, kind=model, size=size
+        component="c", variant="v", name=name, kind=OTHER, size=size
     )
     return package_store_pb2.ImportRequest(payload=payload)
 
 
 def write_steps(
-    transaction: bytes, name: str, data: Iterable[bytes], *, size: int | None = None
+    transaction: bytes,
+    name: str,
+    data: Iterable[bytes],
+    *,
+    size: int | None = None,
+    kind: common_pb2.PayloadKind.ValueType = OTHER,
 ) -> Iterator[payloads_pb2.WriteRequest]:
     pb = payloads_pb2
-    begin = pb.WriteBegin(
-        transaction=transaction, name=name, kind=common_pb2.PAYLOAD_KIND_MODEL, size=size
-    )
+    begin = pb.WriteBegin(transaction=transaction, name=name, kind=kind, size=size)
     yield pb.WriteRequest(begin=begin)
     for piece in data:
         yield pb.WriteRequest(data=piece)

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from support.onnx_bytes import TINY
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -63,6 +65,6 @@ def varied(size: int) -> bytes:
 
 def publish(client: Client, payloads: Mapping[str, bytes], name: str = PACKAGE) -> None:
     """Import a package of these payloads beside a small model."""
-    planned = [PlannedBytes("model.onnx", "model", b"model")]
+    planned = [PlannedBytes("model.onnx", "model", TINY)]
     planned += [PlannedBytes(each, "blob", data) for each, data in payloads.items()]
     client.catalogue.import_(PlannedPackage(tuple(planned), name))

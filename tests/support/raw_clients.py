@@ -99,17 +99,13 @@ class RawClient:
         self.mapped()
         assert self.packet().WhichOneof("packet") == "reading"
 
-    def start_write(
-        self,
-        name: str,
-        size: int | None = None,
-        kind: common_pb2.PayloadKind.ValueType = common_pb2.PAYLOAD_KIND_BLOB,
-    ) -> bytes:
+    def start_write(self, name: str, size: int | None = None) -> bytes:
         """Begin a transaction and a payload; return the transaction."""
         begin = payloads_pb2.BeginRequest(scope=SCOPE)
         begin.scope.variant = "written"
         self.send(pb.ClientPacket(begin=begin))
         transaction = self.packet().begun.transaction
+        kind = common_pb2.PAYLOAD_KIND_BLOB
         write = payloads_pb2.WriteBegin(transaction=transaction, name=name, kind=kind, size=size)
         self.send(pb.ClientPacket(write=write))
         assert self.packet().WhichOneof("packet") == "write_ring"

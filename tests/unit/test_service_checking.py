@@ -113,9 +113,11 @@ def test_a_model_over_the_limit_is_refused_with_the_setting(running: Running) ->
 
 
 def test_a_look_that_takes_too_long_is_refused_with_the_setting(tmp_path: Path) -> None:
-    with Running(tmp_path, checker=ConfinedChecker(8 << 20, 0.001)) as hasty:
-        with pytest.raises(InvalidPackageError, match=r"limits\.check_time"):
-            hasty.import_(payloads={("det", "onnx", "model.onnx"): HONEST})
+    with (
+        Running(tmp_path, checker=ConfinedChecker(8 << 20, 0.001)) as hasty,
+        pytest.raises(InvalidPackageError, match=r"limits\.check_time"),
+    ):
+        hasty.import_(payloads={("det", "onnx", "model.onnx"): HONEST})
 
 
 @pytest.mark.parametrize(
