@@ -46,14 +46,13 @@ def use(client: Client, address: str, *, as_json: bool) -> None:
 @click.option(
     "--generation",
     type=click.IntRange(min=1),
-    default=0,
     metavar="N",
     help="Only this one, which must not be the newest.",
 )
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @prints_json
 @asks_the_daemon
-def rm(client: Client, address: str, *, generation: int, yes: bool, as_json: bool) -> None:
+def rm(client: Client, address: str, *, generation: int | None, yes: bool, as_json: bool) -> None:
     """Take VERSION of the package NAME out of the store.
 
     The current version can be removed only if it is the last one: `sealcar use` makes another one
@@ -64,7 +63,7 @@ def rm(client: Client, address: str, *, generation: int, yes: bool, as_json: boo
     what = f"generation {generation} of {wanted}" if generation else f"{wanted}, all of it"
     if not yes:
         _ask(what, as_json=as_json)
-    gone = client.catalogue.remove(wanted.name, wanted.version, generation)
+    gone = client.catalogue.remove(wanted.name, wanted.version, generation or 0)
     if as_json:
         report.emit({"name": wanted.name, "version": wanted.version, "generations": gone})
         return
