@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sealcar import modelpackage
+from sealcar.modelpackage.reader import read_package
 from sealcar_server.sealing.canonical import pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from sealcar_server.sealing.strictjson import JsonValue
 
@@ -63,14 +65,19 @@ class Validated:
     verified: bool
 
 
-def format_findings(root: str) -> Iterator[Finding]:
-    """Check the package in a directory by the rules of the format, its payloads left out.
+def format_findings(root: Path, data: bytes) -> Iterator[Finding]:
+    """Check a package by the rules of the format, the content of its files left out.
 
     What doesn't open has one finding: there is nothing to look at behind it.
+
+    Args:
+        root: its directory.
+        data: its manifest, which has everything inline: no other file is read.
     """
     checks = modelpackage.Check
     try:
-        found = modelpackage.validate(root, checks.SCHEMA | checks.PATHS | checks.UNKNOWN_FIELDS)
+        package = read_package(root, data, modelpackage.Rules(unknown_fields=True))
+        found = modelpackage.validate(package, checks.SCHEMA | checks.PATHS | checks.UNKNOWN_FIELDS)
     except modelpackage.PackageError as error:
         code = next(code for kind, code in _CODES if isinstance(error, kind))
         yield Finding(code, _pointer(error.where, root), _relative(error.message, root))
@@ -127,9 +134,9 @@ def _around(place: str) -> Iterator[str]:
         place = place.rpartition("/")[0]
 
 
-def _pointer(where: str, root: str) -> str:
+def _pointer(where: str, root: Path) -> str:
     """Return a path such as `components.det['a b']` as a pointer; a file's path as it is."""
-    if root in where:
+    if str(root) in where:
         return _relative(where.strip("'\""), root)
     steps, at = [], 0
     while match := _STEP.match(where, at):
@@ -139,6 +146,6 @@ def _pointer(where: str, root: str) -> str:
     return pointer(*steps) if at == len(where) else where
 
 
-def _relative(text: str, root: str) -> str:
+def _relative(text: str, root: Path) -> str:
     # where the daemon keeps its store is nobody else's business
-    return text.replace(f"{root}/", "").replace(root, ".")
+    return text.replace(f"{root}/", "").replace(str(root), ".")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import (
     DamagedError,
@@ -14,19 +14,19 @@ from sealcar.errors import (
     LockedError,
     NotAuthenticError,
     NotFoundError,
-    RolledBackError,
 )
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.policy import Right
 from sealcar_server.sealing.agreement import differences, place_of_variant
+from sealcar_server.sealing.canonical import covered
 from sealcar_server.sealing.layout import Layout
 from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.sealing.values import RecordAsset
 from sealcar_server.service.failing import during
-from sealcar_server.service.finding import find
+from sealcar_server.service.finding import parsed
 from sealcar_server.service.findings import Finding, Validated, format_findings, in_order
 from sealcar_server.service.opened import every_payload
-from sealcar_server.store.generation import asset_path, payload_path
+from sealcar_server.store.generation import MANIFEST, asset_path, payload_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opening import Opener
     from sealcar_server.store.generation import Generation
 
-_ENVELOPE = "/additional_metadata/sealcar"
+_ENVELOPE: Final = "/additional_metadata/sealcar"
 
 
 class Validator:
@@ -76,47 +76,61 @@ class Validator:
                 return self._validated(place)
 
     def _validated(self, place: Generation) -> Validated:
-        manifest: dict[str, JsonValue] = {}
         findings: list[Finding] = []
+        manifest: dict[str, JsonValue] = {}
         verified = True
         try:
-            manifest = _manifest(place)
-            findings += _by_format(place)
-            found = find(place)
-        except DamagedError as error:
-            at = _ENVELOPE if manifest else "manifest.json"
-            findings.append(Finding("seal-record" if manifest else "schema", at, error.message))
+            data = place.manifest()
+            manifest = _parsed(data)
+            covered(manifest)
+        except (DamagedError, InvalidPackageError) as error:
+            findings.append(Finding("schema", MANIFEST, error.message))
         else:
-            try:
-                self._opener.prove(found)
-            except LockedError:
-                verified = False
-            except (NotAuthenticError, RolledBackError, KeyRefusedError) as error:
-                findings.append(Finding("seal-record", _ENVELOPE, error.message))
-            findings += _by_record(found)
+            findings += _by_format(place, data)
+            found = _found(place, data, findings)
+            if found is not None:
+                verified = self._prove(found, findings)
+                findings += _by_record(found)
         ordered = in_order(findings, manifest)
         return Validated(place.name, place.version, place.number, tuple(ordered), verified)
 
+    def _prove(self, found: Found, findings: list[Finding]) -> bool:
+        try:
+            self._opener.prove(found)
+        except LockedError:
+            return False
+        except (DamagedError, KeyRefusedError) as error:
+            findings.append(Finding("seal-record", _ENVELOPE, error.message))
+        return True
 
-def _manifest(place: Generation) -> dict[str, JsonValue]:
-    found = strict_json(place.manifest(), error=NotAuthenticError)
+
+def _parsed(data: bytes) -> dict[str, JsonValue]:
+    found = strict_json(data, error=NotAuthenticError)
     if not isinstance(found, dict):
         raise NotAuthenticError("the manifest is no object")
     return found
 
 
-def _by_format(place: Generation) -> Iterator[Finding]:
+def _found(place: Generation, data: bytes, findings: list[Finding]) -> Found | None:
+    try:
+        return parsed(data, lambda _: place)
+    except DamagedError as error:
+        findings.append(Finding("seal-record", _ENVELOPE, error.message))
+        return None
+
+
+def _by_format(place: Generation, data: bytes) -> list[Finding]:
     with place.enter() as directory:
-        root = Path(f"/proc/self/fd/{directory.fd}").readlink()
-    yield from format_findings(str(root))
+        try:
+            root = Path(f"/proc/self/fd/{directory.fd}").readlink()
+            return list(format_findings(root, data))
+        except (OSError, ValueError) as error:
+            message = f"a path of the package can't be followed: {type(error).__name__}"
+            return [Finding("not-found", MANIFEST, message)]
 
 
 def _by_record(found: Found) -> Iterator[Finding]:
-    try:
-        other = differences(found.record, found.manifest)
-    except InvalidPackageError as error:
-        yield Finding("changed", "/components", error.message)
-        return
+    other = differences(found.record, found.manifest)
     for place in other.changed:
         yield Finding("changed", place, "isn't what was sealed")
     for scope in other.unsealed:
