@@ -110,3 +110,11 @@ def test_the_digest_of_an_asset_never_meets_that_of_a_variant(keys: PackageKeys)
 
 def test_payload_keys_are_values() -> None:
     assert PayloadKey(b"k", b"a") == PayloadKey(b"k", b"a")
+
+
+def test_the_index_of_equal_assets_has_the_document_s_names(keys: PackageKeys) -> None:
+    uri = f"sha256:{'a' * 64}"
+    key = hkdf(ROOT, SALT, enc("asset-index", ID))
+    label = hmac.digest(key, enc("asset", "main", uri), "sha256").hex()
+    assert keys.asset_label("main", uri) == label
+    assert keys.asset_label("other", uri) != label
