@@ -73,7 +73,8 @@ def test_a_sealed_package_is_refused_with_the_remedy(tmp_path: Path) -> None:
 
 
 def test_a_variant_need_not_be_named_where_there_is_one(tmp_path: Path) -> None:
-    components = {"a": {"variants": {"x": {}, "y": {}}}, "b": {"variants": {"x": {}}}}
+    one: dict[str, object] = {}
+    components = {"a": {"variants": {"x": one, "y": one}}, "b": {"variants": {"x": one}}}
     package = plain.open_package(manifest(tmp_path / "p", components=components))
     for names, want in ((("b", None), ("b", "x")), ((None, "y"), ("a", "y"))):
         component, variant = plain.find_variant(package, *names)
