@@ -116,6 +116,7 @@ class _Daemon:
             meter=self._meter,
             trail=self._accounting.trail,
             checker=ConfinedChecker(settings.limits.checked_model, settings.limits.check_time),
+            vouching=trust.vouching_of(settings),
         )
         stack.callback(self.service.close)
 

@@ -123,6 +123,19 @@ class Transfer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Transit:
+    """[transit]: packages that come from others, and go to them."""
+
+    signing_key: Annotated[
+        Path | None, Spec(kinds.secret(), "Ed25519 key, PEM, that signs what leaves for others")
+    ] = None
+    publishers: Annotated[
+        Path | None,
+        Spec(kinds.path(), "public keys, PEM: one of them must have signed what others send"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """[limits]: what one uid may take."""
 
@@ -186,13 +199,25 @@ class Settings:
     keys: Mapping[str, Key]
     policy: PolicyFile
     transfer: Transfer
+    transit: Transit
     limits: Limits
     audit: Audit
     log: Log
 
 
 Section = (
-    Daemon | Listen | Admin | Metrics | Store | Key | PolicyFile | Transfer | Limits | Audit | Log
+    Daemon
+    | Listen
+    | Admin
+    | Metrics
+    | Store
+    | Key
+    | PolicyFile
+    | Transfer
+    | Transit
+    | Limits
+    | Audit
+    | Log
 )
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "daemon": Daemon,
@@ -201,6 +226,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "store": Store,
     "policy": PolicyFile,
     "transfer": Transfer,
+    "transit": Transit,
     "limits": Limits,
     "audit": Audit,
     "log": Log,

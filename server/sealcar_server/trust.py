@@ -11,6 +11,7 @@ from sealcar_server import hardening
 from sealcar_server.access.policy import Policy
 from sealcar_server.keys.registry import open_provider
 from sealcar_server.keys.ring import KeyRing
+from sealcar_server.keys.signing import Publishers, Signer, Vouching
 from sealcar_server.keys.source import KeySource
 
 if TYPE_CHECKING:
@@ -70,6 +71,22 @@ def refuse_what_others_can_write(settings: Settings) -> None:
         if key.secret is not None:
             hardening.require_private(key.secret, f"[keys.{alias}] secret")
     hardening.require_private(settings.store.path, "[store] path")
+
+
+def vouching_of(settings: Settings) -> Vouching:
+    """Read the keys by which packages in transit are vouched for.
+
+    Raises:
+        ConfigurationError: others can change or read them, or they are none.
+        KeyUnavailableError: they can't be read.
+    """
+    transit = settings.transit
+    for name, path in vars(transit).items():
+        if path is not None:
+            hardening.require_private(path, f"[transit] {name}")
+    signer = Signer.load(transit.signing_key) if transit.signing_key else None
+    known = Publishers.load(transit.publishers) if transit.publishers else Publishers()
+    return Vouching(signer, known)
 
 
 def policy_of(settings: Settings, on_denied: Callable[[str], None]) -> Policy:

@@ -9,6 +9,7 @@ from sealcar.v1 import package_store_pb2 as pb
 from sealcar_server.endpoints.grpc_payloads import Scratches
 from sealcar_server.service.exporting import Preparing
 from sealcar_server.service.failing import during
+from sealcar_server.service.transit import Recipient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +50,9 @@ class Exports:
         package = request.package
         place = (package.name, package.version, request.generation)
         caller = (self._receiver if request.plain else self._caller)(peer)
-        export = self._exporter.export(caller, place, plain=request.plain)
+        export = self._exporter.export(
+            caller, place, plain=request.plain, recipient=_recipient(request)
+        )
         yield pb.ExportResponse(begin=_begin(export))
         known = {"package": export.place.name, "version": export.place.version}
         with during("export", **known), self._scratches.one() as scratch:
@@ -58,6 +61,12 @@ class Exports:
                     self._meter.moved("read", "grpc", len(step))
                 yield _message(step)
         yield pb.ExportResponse(finish=pb.ExportFinish(files=export.files))
+
+
+def _recipient(request: pb.ExportRequest) -> Recipient | None:
+    if not (request.recipient or request.recipient_key or request.not_after):
+        return None
+    return Recipient(request.recipient, request.recipient_key, request.not_after)
 
 
 def _message(step: Outgoing | Preparing | bytes) -> pb.ExportResponse:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
+from sealcar_server.keys.signing import Vouching
 from sealcar_server.service.admitting import Admission
 from sealcar_server.service.asset_index import AssetIndex
 from sealcar_server.service.checking import ModelChecker, Unchecked
@@ -13,6 +14,7 @@ from sealcar_server.service.choosing import Choosing
 from sealcar_server.service.commit_check import CommitCheck
 from sealcar_server.service.entrance import Entrance
 from sealcar_server.service.exporting import Exporter
+from sealcar_server.service.forwarded import Forwarded
 from sealcar_server.service.gate import Gate
 from sealcar_server.service.importers import Importers, SealedImporter
 from sealcar_server.service.importing import Importer
@@ -30,11 +32,13 @@ from sealcar_server.service.registry import Registry
 from sealcar_server.service.remembering import Remembered
 from sealcar_server.service.removing import Removing
 from sealcar_server.service.resealing import Resealer
+from sealcar_server.service.returning import Returning
 from sealcar_server.service.rewrapping import Rewrapper
 from sealcar_server.service.rollback import Seen
 from sealcar_server.service.sharing import Sharing
 from sealcar_server.service.shredding import Shredder
 from sealcar_server.service.store_key import StoreKey
+from sealcar_server.service.transit import Forwarder
 from sealcar_server.service.turns import Turns
 from sealcar_server.service.uses import LATELY, Uses
 from sealcar_server.service.validating import Validator
@@ -98,6 +102,7 @@ class Service:
         meter: Meter = UNMETERED,
         trail: Trail = UNAUDITED,
         checker: ModelChecker | None = None,
+        vouching: Vouching | None = None,
     ) -> Self:
         """Put the service together; store and keyring stay their owner's.
 
@@ -146,8 +151,16 @@ class Service:
         importer = Importer(store, keyring, opener, pointers, sharing, checker, meter)
         verifier = Verifier(opener, store_key)
         admission = Admission(store, opener, seen, pointers.tombstones)
+        vouching = vouching or Vouching()
+        checked = checker or Unchecked()
         importers = Importers(
-            importer, SealedImporter(store, keyring, pointers, admission, turns, meter)
+            importer,
+            SealedImporter(
+                store,
+                Returning(store, keyring, pointers, admission, turns),
+                Forwarded(store, keyring, opener, pointers, vouching.publishers, checked),
+                meter,
+            ),
         )
         return cls(
             Listing(gate, store, pointers, trail),
@@ -157,7 +170,7 @@ class Service:
             Packages(
                 gate, importers, entrance=entrance, verifier=verifier, meter=meter, trail=trail
             ),
-            Exporter(gate, entrance, opener),
+            Exporter(gate, entrance, opener, Forwarder(keyring, vouching.signer)),
             Payloads(
                 gate,
                 opener,

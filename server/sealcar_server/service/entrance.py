@@ -39,7 +39,7 @@ class Entrance:
 
     @contextmanager
     def enter(
-        self, principal: Principal, right: Right, place: tuple[str, str, int]
+        self, principal: Principal, right: Right, place: tuple[str, str, int], **more: str
     ) -> Iterator[OpenedPackage]:
         """Give a generation, authenticated; what happens inside is part of the decision.
 
@@ -47,13 +47,14 @@ class Entrance:
             principal: who asks.
             right: that he needs on the whole package.
             place: name, version (empty: the current one), generation (0: the newest).
+            more: what else is accounted for.
 
         Raises:
             NotFoundError: there is none, or none that the caller may know of.
             DeniedError: the caller lacks the right.
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
-        with self._deciding(principal, right, place) as entry:
+        with self._deciding(principal, right, place, **more) as entry:
             yield self._opened(place, entry)
 
     def bind(self, permit: Permit, opened: OpenedPackage) -> None:
@@ -85,12 +86,12 @@ class Entrance:
 
     @contextmanager
     def _deciding(
-        self, principal: Principal, right: Right, place: tuple[str, str, int]
+        self, principal: Principal, right: Right, place: tuple[str, str, int], **more: str
     ) -> Iterator[Entry]:
         name, version, generation = place
         asked: dict[str, str | int] = {"package": name, "version": version}
         asked["generation"] = generation
-        with self._trail.decision(principal, right, **asked) as entry:
+        with self._trail.decision(principal, right, **asked, **more) as entry:
             with during("open", **asked):
                 names.store_name(name)
                 entry.rule = self._policy.require(principal, right, name)

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sealcar.errors import InvalidRequestError
 from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.sealing.values import RecordAsset
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.entrance import Entrance
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
+    from sealcar_server.service.transit import Forwarder, Recipient
     from sealcar_server.store.generation import Generation
 
 
@@ -75,10 +77,10 @@ class Export:
 
 
 class SealedSource:
-    """A generation as it lies in the store."""
+    """A generation as it lies in the store, perhaps with another manifest."""
 
-    def __init__(self, opened: OpenedPackage) -> None:
-        self._files = sealed_files(opened)
+    def __init__(self, opened: OpenedPackage, manifest: bytes | None = None) -> None:
+        self._files = sealed_files(opened, manifest)
         self.count = len(self._files)
         self.size = sum(file.size for file in self._files)
 
@@ -120,29 +122,66 @@ class Exporter:
         policy: decides who may.
         entrance: opens packages for callers.
         opener: gives the keys of what is exported in plain.
+        forwarder: wraps packages for others.
     """
 
-    def __init__(self, policy: Rules, entrance: Entrance, opener: Opener) -> None:
+    def __init__(
+        self, policy: Rules, entrance: Entrance, opener: Opener, forwarder: Forwarder
+    ) -> None:
         self._policy, self._entrance, self._opener = policy, entrance, opener
+        self._forwarder = forwarder
 
-    def export(self, principal: Principal, place: tuple[str, str, int], *, plain: bool) -> Export:
+    def export(
+        self,
+        principal: Principal,
+        place: tuple[str, str, int],
+        *,
+        plain: bool = False,
+        recipient: Recipient | None = None,
+    ) -> Export:
         """Open a generation for its export; the decision is accounted for when this returns.
 
         Args:
             principal: who asks.
             place: name, version (empty: the current one), generation (0: the newest).
             plain: opened, with its original references.
+            recipient: whom it is wrapped for. To a key that the caller brings it leaves as good as
+                plain, and so that right is needed.
 
         Raises:
+            InvalidRequestError: there can't be such a recipient.
             NotFoundError: there is none, or none that the caller may know of.
             DeniedError: the caller may not export it, or not so.
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
-        right = Right.EXPORT_PLAIN if plain else Right.EXPORT
+        with during("export", package=place[0]):
+            more = self._recipient(plain, recipient)
+        brought = recipient is not None and bool(recipient.key)
+        right = Right.EXPORT_PLAIN if plain or brought else Right.EXPORT
         permit = Permit(self._policy, principal, right, place[0])
-        with self._entrance.enter(principal, right, place) as opened:
+        with self._entrance.enter(principal, right, place, **more) as opened:
             self._entrance.bind(permit, opened)
             with during("export"):
                 refuse_missing(opened.missing)
-                source = PlainSource(self._opener, opened) if plain else SealedSource(opened)
+                source = self._source(opened, plain, recipient)
             return Export(opened.place, source.count, source.size, permit, source)
+
+    def _recipient(self, plain: bool, recipient: Recipient | None) -> dict[str, str]:  # noqa: FBT001  (as given)
+        if recipient is None:
+            return {}
+        recipient.check()
+        if plain:
+            raise InvalidRequestError("an export is plain or for a recipient, not both")
+        # a key of the configuration is named by its alias: nobody is asked before the policy is
+        return {"recipient": recipient.alias or self._forwarder.named(recipient)}
+
+    def _source(
+        self,
+        opened: OpenedPackage,
+        plain: bool,  # noqa: FBT001  (as given)
+        recipient: Recipient | None,
+    ) -> SealedSource | PlainSource:
+        if plain:
+            return PlainSource(self._opener, opened)
+        manifest = self._forwarder.manifest(opened, recipient) if recipient else None
+        return SealedSource(opened, manifest)

@@ -1,19 +1,18 @@
-"""Both ways into the store: plain packages, which are sealed, and sealed exports, which stay so."""
+"""Ways into the store: plain packages, which are sealed; sealed exports; packages in transit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from sealcar_server.service import finding
 from sealcar_server.service.metering import UNMETERED, Meter
 from sealcar_server.service.sealed_importing import SealedImport
 
 if TYPE_CHECKING:
-    from sealcar_server.service.admitting import Admission
-    from sealcar_server.service.custody import Custody
+    from sealcar_server.service.forwarded import Forwarded
     from sealcar_server.service.importing import Importer, ImportSession
-    from sealcar_server.service.pointer import Pointers
-    from sealcar_server.service.turns import Turns
+    from sealcar_server.service.returning import Returning
     from sealcar_server.service.values import ImportPlan
     from sealcar_server.store.local import LocalStore
 
@@ -22,25 +21,42 @@ Session: TypeAlias = "ImportSession | SealedImport"
 
 @dataclass(frozen=True)
 class SealedImporter:
-    """Begins imports of sealed exports; safe to share between threads.
+    """Begins imports of what is sealed already; safe to share between threads.
 
     Attributes:
-        store, keyring, pointers: of the daemon.
-        admission: says what may come in.
-        turns: of all who publish.
+        store: of the daemon.
+        returning: takes exports that were sealed under a key of this daemon.
+        forwarded: takes packages that somebody else sent.
         meter: is told the seconds of "verify".
     """
 
     store: LocalStore
-    keyring: Custody
-    pointers: Pointers
-    admission: Admission
-    turns: Turns
+    returning: Returning
+    forwarded: Forwarded
     meter: Meter = UNMETERED
 
     def begin(self, plan: ImportPlan) -> SealedImport:
-        """Begin to take a sealed export in, its name checked; raises as `SealedImport`."""
-        return SealedImport(plan, self)
+        """Begin to take something sealed in, its name checked.
+
+        Raises:
+            InvalidPackageError: it is to become what it can't.
+            DamagedError: its record isn't authentic, or it is older than what was seen.
+            KeyRefusedError, KeyUnavailableError: its key can't be unwrapped here.
+            AlreadyExistsError, ConflictError, WrongStateError: it may not come in.
+            ExhaustedError, StorageError: nothing can be staged.
+        """
+        found = finding.parsed(
+            plan.manifest_json.encode(),
+            lambda own: self.store.place(own.name, own.version, own.generation),
+        )
+        kind = self.returning if found.record.transit is None else self.forwarded
+        arrival = kind.arrival(plan, found)
+        try:
+            staging = self.store.stage(arrival.name, arrival.version)
+        except BaseException:
+            arrival.keys.close()
+            raise
+        return SealedImport(arrival, staging, self.meter)
 
 
 @dataclass(frozen=True)
@@ -49,12 +65,12 @@ class Importers:
 
     Attributes:
         plain: takes packages in and seals them.
-        sealed: takes sealed exports in.
+        sealed: takes in what is sealed already.
     """
 
     plain: Importer
     sealed: SealedImporter
 
     def begin(self, plan: ImportPlan) -> Session:
-        """Begin an import, its name checked; raises as `ImportSession` or `SealedImport`."""
+        """Begin an import, its name checked; raises as `ImportSession` or `SealedImporter`."""
         return self.sealed.begin(plan) if plan.sealed else self.plain.begin(plan)

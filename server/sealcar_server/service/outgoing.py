@@ -44,14 +44,18 @@ class Outgoing:
     pieces: Callable[[Scratch], Iterator[bytes]] = field(repr=False)
 
 
-def sealed_files(opened: OpenedPackage) -> list[Outgoing]:
+def sealed_files(opened: OpenedPackage, manifest: bytes | None = None) -> list[Outgoing]:
     """Return the files of a generation as they lie in the store.
+
+    Args:
+        opened: the generation.
+        manifest: in place of its own.
 
     Raises:
         NotFoundError: the generation was removed since it was opened.
         NotAuthenticError, TruncatedError: its manifest was changed since.
     """
-    files = [_text(stored_manifest(opened))]
+    files = [_text(stored_manifest(opened) if manifest is None else manifest)]
     for held in every_payload(opened):
         payload = held.payload
         size = Layout.of_plain(payload.size).file_size if payload.sealed else payload.size

@@ -69,6 +69,14 @@ def plain_manifest(opened: OpenedPackage, uris: Mapping[str, str]) -> bytes:
     return _written(_each_variant(manifest, unsealed))
 
 
+def enclosed(opened: OpenedPackage, envelope: Mapping[str, str]) -> bytes:
+    """Return the manifest of what is sealed, with another envelope."""
+    manifest = _sealed_only(opened.manifest, opened.unsealed)
+    metadata = manifest.get("additional_metadata")
+    others = metadata if isinstance(metadata, dict) else {}
+    return _written({**manifest, "additional_metadata": {**others, NAMESPACE: dict(envelope)}})
+
+
 def refuse_missing(missing: _Scopes) -> None:
     """Raise TruncatedError if a manifest lacks variants that its record has."""
     for component, variant in missing:

@@ -3,81 +3,73 @@
 from __future__ import annotations
 
 import hmac
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Self
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Protocol, Self
 
-from sealcar.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    InvalidPackageError,
-    NotAuthenticError,
-    TruncatedError,
-    WrongStateError,
-)
-from sealcar_server.keys.provider import WrappedKey, package_context
-from sealcar_server.sealing.derivation import PackageKeys
+from sealcar.errors import InvalidPackageError, NotAuthenticError, TruncatedError, WrongStateError
 from sealcar_server.sealing.layout import Layout
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.sealing.values import RecordAsset
-from sealcar_server.service import finding
-from sealcar_server.service.admitting import authentic, check_asked
 from sealcar_server.service.failing import during
 from sealcar_server.service.metering import timed
 from sealcar_server.service.opened import every_payload
 from sealcar_server.service.sealed_arriving import SealedArriving
 from sealcar_server.service.serving import keyed_digest, payload_key
 from sealcar_server.service.trees import tree_uri
-from sealcar_server.service.values import Imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from sealcar_server.service.importers import SealedImporter
-    from sealcar_server.service.opened import Held
-    from sealcar_server.service.values import ImportPlan
+    from sealcar_server.sealing.derivation import PackageKeys
+    from sealcar_server.service.metering import Meter
+    from sealcar_server.service.opened import Held, OpenedPackage
+    from sealcar_server.service.values import Imported
+    from sealcar_server.store.staging import Staging
+
+
+class Arrival(Protocol):
+    """A sealed generation that may come in once all its payloads have; its record was checked.
+
+    Attributes:
+        name, version: what it becomes in the store.
+        opened: what its record says.
+        keys: of the package; whoever has the arrival closes them.
+    """
+
+    name: str
+    version: str
+    opened: OpenedPackage
+    keys: PackageKeys
+
+    def publish(self, staging: Staging, scratch: Scratch) -> Imported:
+        """Make a generation of it, all of whose payloads are staged and checked.
+
+        Raises:
+            AlreadyExistsError, RolledBackError: somebody published meanwhile.
+            InvalidPackageError: what came in may not be published.
+            ExhaustedError, StorageError: it can't be written.
+        """
 
 
 class SealedImport:
-    """One sealed export on its way in. For one thread; aborted on leaving unless finished.
-
-    It keeps its name, version, package id, key and number.
+    """One sealed generation on its way in. For one thread; aborted on leaving unless finished.
 
     Args:
-        plan: what the caller asked for, its name checked.
-        importer: what it works with.
-
-    Raises:
-        InvalidPackageError: it is asked for under another name, version or key than its own.
-        DamagedError: the record isn't authentic, or the manifest not what was sealed.
-        KeyRefusedError, KeyUnavailableError: its key can't be unwrapped here.
-        AlreadyExistsError, ConflictError, RolledBackError, WrongStateError: it may not come in.
-        ExhaustedError, StorageError: nothing can be staged.
+        arrival: what is coming; its keys belong to this object from now on.
+        staging: for it.
+        meter: is told the seconds of "verify".
     """
 
-    def __init__(self, plan: ImportPlan, importer: SealedImporter) -> None:
-        self._with = importer
-        found = finding.parsed(
-            plan.manifest_json.encode(),
-            lambda own: importer.store.place(own.name, own.version, own.generation),
-        )
-        record = found.record
-        self.name, self.version = record.name, record.version
-        check_asked(plan, found)
-        wrapped = WrappedKey(record.kek_version, record.wrapped)
-        root = importer.keyring.unwrap(
-            record.kek_alias, wrapped, package_context(record.package_id)
-        )
-        with ExitStack() as undo:
-            self._keys = undo.enter_context(PackageKeys(root, record.package_id))
-            self._opened = authentic(found, self._keys)
-            importer.admission.check(self._opened)
-            importer.pointers.refuse_forged(self.name)
-            self._staging = importer.store.stage(self.name, self.version)
-            undo.pop_all()
-        self._data, self._scratch = found.data, Scratch()
+    def __init__(self, arrival: Arrival, staging: Staging, meter: Meter) -> None:
+        self._arrival, self._staging, self._meter = arrival, staging, meter
+        self._opened, self._keys = arrival.opened, arrival.keys
+        self.name, self.version = arrival.name, arrival.version
+        self._scratch = Scratch()
         self._expected = {_key(held): held for held in every_payload(self._opened)}
-        self._files: dict[str, dict[str, bytes]] = {one.uri: {} for one in record.assets}
+        self._files: dict[str, dict[str, bytes]] = {
+            asset.uri: {} for asset in self._opened.record.assets
+        }
         self._arriving: tuple[Held, SealedArriving] | None = None
         self._came = 0
         self._ended = False
@@ -110,7 +102,7 @@ class SealedImport:
             DamagedError: they aren't what the record names.
             ExhaustedError, StorageError: they can't be written. Any error ends the import.
         """
-        with self._step(**self._place()), timed(self._with.meter, "verify"):
+        with self._step(**self._place()), timed(self._meter, "verify"):
             if self._arriving is None:
                 raise WrongStateError("bytes came before a payload was announced")
             self._arriving[1].feed(data)
@@ -121,10 +113,8 @@ class SealedImport:
         Raises:
             TruncatedError: not all payloads of the record came.
             NotAuthenticError: a shared asset isn't the one that its URI names.
-            AlreadyExistsError, RolledBackError: somebody published meanwhile.
-            ExhaustedError, StorageError: it can't be written. Any error ends the import.
+            SealcarError: see `Arrival.publish`. Any error ends the import.
         """
-        record = self._opened.record
         with self._step():
             self._complete()
             if self._expected or count != self._came:
@@ -133,11 +123,9 @@ class SealedImport:
                     f"{self._came + len(self._expected)} are in the seal record"
                 )
             self._settle()
-            with self._with.turns.of(self.name, self.version):
-                self._with.admission.check(self._opened)
-                self._publish()
+            imported = self._arrival.publish(self._staging, self._scratch)
         self.abort()
-        return Imported(self.name, self.version, record.generation, record.package_id)
+        return imported
 
     def abort(self) -> None:
         """Throw away what is not published, and every secret; twice is fine."""
@@ -194,17 +182,6 @@ class SealedImport:
                 self._staging.name_asset(_label(asset), asset.uri)
         for variant in self._opened.record.variants:
             self._staging.create_variant(variant.component, variant.variant)
-
-    def _publish(self) -> None:
-        place, pointers = self._opened.place, self._with.pointers
-        first = not self._with.store.newest(place.name, place.version)
-        moving = pointers.moving(place.name, place.version, place.number)
-        with moving if first else nullcontext():
-            try:
-                published = self._staging.publish(self._data, place.number)
-            except ConflictError as error:
-                raise AlreadyExistsError("another import of it was faster") from error
-            self._with.admission.opener.saw(published, self._opened.digest)
 
     def _place(self) -> dict[str, str]:
         return {} if self._arriving is None else self._arriving[0].place

@@ -1,0 +1,174 @@
+"""Packages that somebody else sent: their payloads stay, their key is wrapped anew, for this store.
+
+The sender is trusted no more than the publisher of a plain package is: the same rules hold for
+names and manifest, and models are looked at before anything appears.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sealcar.errors import AlreadyExistsError, ConflictError, NotAuthenticError, RolledBackError
+from sealcar_server.keys.provider import WrappedKey, package_context, transit_context
+from sealcar_server.sealing import record
+from sealcar_server.sealing.derivation import PackageKeys
+from sealcar_server.sealing.reader import SealedReader
+from sealcar_server.service import manifest, naming
+from sealcar_server.service.admitting import authentic
+from sealcar_server.service.checking import Staged
+from sealcar_server.service.composing import Lineage, compose
+from sealcar_server.service.opened import Held
+from sealcar_server.service.outgoing_manifest import plain_manifest
+from sealcar_server.service.serving import payload_key
+from sealcar_server.service.transit import own_alias
+from sealcar_server.service.values import Imported
+from sealcar_server.store.generation import asset_folder
+
+if TYPE_CHECKING:
+    from sealcar_server.keys.signing import Publishers
+    from sealcar_server.sealing.scratch import Scratch
+    from sealcar_server.sealing.secret import SecretBuffer
+    from sealcar_server.sealing.values import RecordPayload
+    from sealcar_server.service.checking import ModelChecker
+    from sealcar_server.service.custody import Custody
+    from sealcar_server.service.finding import Found
+    from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.opening import Opener
+    from sealcar_server.service.pointer import Pointers
+    from sealcar_server.service.values import ImportPlan
+    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.staging import Staging
+
+
+@dataclass(frozen=True)
+class Forwarded:
+    """Takes them; safe to share between threads.
+
+    Attributes:
+        store, keyring, opener, pointers: of the daemon.
+        publishers: who may vouch for a package.
+        checker: looks at the models before they are published.
+    """
+
+    store: LocalStore
+    keyring: Custody
+    opener: Opener
+    pointers: Pointers
+    publishers: Publishers
+    checker: ModelChecker
+
+    def arrival(self, plan: ImportPlan, found: Found) -> ForwardedArrival:
+        """Check a package's record, and that it is for us; raises as `SealedImporter.begin`."""
+        sent = found.record
+        self.publishers.check(record.open_signature(found.manifest), record.signed_text(found.text))
+        _check_date(found)
+        name, version = plan.name, plan.version or sent.version
+        number = self.opener.first_number(name, version)
+        self.pointers.refuse_forged(name)
+        root = self._unwrap(found)
+        with ExitStack() as undo:
+            keys = undo.enter_context(PackageKeys(root, sent.package_id))
+            opened = authentic(found, keys)
+            _check_names(opened)
+            prepared = manifest.prepare(plain_manifest(opened, {}).decode())
+            alias = plan.kek_alias or self.store.identity.kek_alias
+            own = self.keyring.wrap(alias, root, package_context(sent.package_id))
+            undo.pop_all()
+        lineage = Lineage(name, version, sent.package_id, number, b"", alias, own.version, own.blob)
+        return ForwardedArrival(self, opened, keys, prepared, lineage)
+
+    def _unwrap(self, found: Found) -> SecretBuffer:
+        sent = found.record
+        return self.keyring.unwrap(
+            own_alias(self.keyring, sent.kek_alias),
+            WrappedKey(sent.kek_version, sent.wrapped),
+            transit_context(sent.package_id, sent.kek_alias),
+        )
+
+
+class ForwardedArrival:
+    """One of them, as an `Arrival`."""
+
+    def __init__(
+        self,
+        forwarded: Forwarded,
+        opened: OpenedPackage,
+        keys: PackageKeys,
+        prepared: manifest.Object,
+        lineage: Lineage,
+    ) -> None:
+        self._with, self._manifest, self._lineage = forwarded, prepared, lineage
+        self.opened, self.keys = opened, keys
+        self.name, self.version = lineage.name, lineage.version
+
+    def publish(self, staging: Staging, scratch: Scratch) -> Imported:
+        """Seal the manifest anew, and make its version the current one."""
+        own, tools = self._lineage, self._with
+        self._check_models(staging, scratch)
+        sent = self.opened.record
+        payloads = {(item.component, item.variant): item.payloads for item in sent.variants}
+        composed = compose(self._manifest, payloads, own, self.keys, sent.assets)
+        with tools.pointers.moving(own.name, own.version, own.generation):
+            faster = AlreadyExistsError("another import of this version was faster")
+            if tools.opener.last_removed(own.name, own.version) >= own.generation:
+                raise faster
+            try:
+                place = staging.publish(composed.manifest, own.generation)
+            except ConflictError as error:
+                raise faster from error
+            tools.opener.saw(place, composed.digest)
+        return Imported(own.name, own.version, own.generation, own.package_id)
+
+    def _check_models(self, staging: Staging, scratch: Scratch) -> None:
+        sent = self.opened.record
+        owners = {(item.component, item.variant, ""): item for item in sent.variants} | {
+            ("", "", item.uri): item for item in sent.assets
+        }
+        staged = [
+            Staged(
+                item.payloads,
+                item.component,
+                item.variant,
+                executor_info=manifest.info(self._manifest, item.component, item.variant),
+            )
+            for item in sent.variants
+        ]
+        staged += [Staged(item.payloads, asset=item.uri) for item in sent.assets]
+
+        def opening(owner: Staged, payload: RecordPayload, own: Scratch) -> SealedReader:
+            held = Held(owners[owner.component, owner.variant, owner.asset], payload)
+            key = payload_key(self.keys, held)
+            if owner.asset:
+                fd = staging.open_new_asset(asset_folder(owner.asset), payload.name)
+            else:
+                fd = staging.open_payload(owner.component, owner.variant, payload.name)
+            return SealedReader(
+                fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=own
+            )
+
+        self._with.checker.check(staged, opening, scratch)
+
+
+def _check_date(found: Found) -> None:
+    transit = found.record.transit
+    if transit is not None and transit.not_after and time.time() > transit.not_after:
+        raise RolledBackError("the package is too old: its sender wants nobody to take it now")
+
+
+def _check_names(opened: OpenedPackage) -> None:
+    """Hold names of payloads to the rules of an import."""
+    sent = opened.record
+    for item in sent.variants:
+        naming.component(item.component)
+        naming.variant(item.variant)
+    owners = [item.payloads for item in sent.variants] + [item.payloads for item in sent.assets]
+    for payloads in owners:
+        names = naming.NameSet()
+        for payload in payloads:
+            naming.payload(payload.name, payload.kind)
+            names.claim(payload.name)
+    if any(not item.payloads for item in sent.assets):
+        raise NotAuthenticError("a shared asset of the package has no payload")
