@@ -158,3 +158,29 @@ def test_a_reference_that_leads_nowhere_is_refused(
 def test_a_scope_is_resolved_without_a_reference(client: Client) -> None:
     found = client.catalogue.resolve(ScopeName(PACKAGE, "", ""))
     assert (found.name, found.version, found.generation) == (PACKAGE, "2", 2)
+
+
+def test_inspect_draws_versions_and_generations_in_text_that_any_terminal_shows(
+    shared: Daemon,
+) -> None:
+    socket = {"SEALCAR_SOCKET": str(shared.socket)}
+    drawn = run_command("inspect", f"{PACKAGE}@1", **socket, PYTHONIOENCODING="ascii").stdout
+    assert drawn.isascii()
+    lines = drawn.splitlines()
+    assert lines[0].startswith(f"{PACKAGE}@1, generation 1  (")
+    assert lines[1:] == [
+        f"|-- {COMPONENT}",
+        f"|   `-- {VARIANT}  (no provider named)  sealed  {len(MODEL) + 3} B",
+        f"|       |-- model.onnx  model  {len(MODEL)} B",
+        "|       |-- weights/one  initializers  1 B",
+        "|       `-- weights/two  initializers  2 B",
+        "|-- versions: 1, 2 (current)",
+        "`-- generations: 1 (shown)",
+    ]
+    told = answer(shared, "inspect", PACKAGE, "--generation", "1")
+    assert (told["generation"], told["generations"]) == (1, [2, 1])
+    assert (told["versions"], told["current_version"]) == (["1", "2"], "2")
+    (payload,) = answer(
+        shared, "inspect", f"{PACKAGE}/{COMPONENT}/{VARIANT}", "--resolve", "weights/../weights/one"
+    )["payloads"]
+    assert (payload["name"], payload["size"]) == ("weights/one", 1)

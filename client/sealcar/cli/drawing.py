@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rich.console import Console
-from rich.text import Text
-from rich.tree import Tree
+import click
 
 from sealcar.cli import report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _SHOWN: Final = 48  # characters of a compatibility string, which may have thousands
+
+
+class _Guides(NamedTuple):
+    """What leads from a line to those below it."""
+
+    branch: str
+    last: str
+    through: str
+    nothing: str
+
+
+_LINES: Final = _Guides("├── ", "└── ", "│   ", "    ")
+_ASCII: Final = _Guides("|-- ", "`-- ", "|   ", "    ")
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,8 @@ class Node:
 
 def draw(root: Node) -> None:
     """Print a tree. Nothing of it needs colour, and nothing is cut."""
-    Console(highlight=False, soft_wrap=True).print(_tree(Tree(_text(root.text)), root.below))
+    guides = _LINES if _prints(_LINES) else _ASCII
+    click.echo("\n".join([report.plain(root.text), *_lines(root.below, guides)]))
 
 
 def component(name: str, about: str, variants: Iterable[Node]) -> Node:
@@ -60,14 +73,20 @@ def assets(found: Iterable[tuple[str, Iterable[Node]]]) -> tuple[Node, ...]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def _tree(tree: Tree, nodes: Iterable[Node]) -> Tree:
+def _lines(nodes: tuple[Node, ...], guides: _Guides) -> Iterator[str]:
     for node in nodes:
-        _tree(tree.add(_text(node.text)), node.below)
-    return tree
+        last = node is nodes[-1]
+        yield (guides.last if last else guides.branch) + report.plain(node.text)
+        before = guides.nothing if last else guides.through
+        yield from (before + line for line in _lines(node.below, guides))
 
 
-def _text(text: str) -> Text:
-    return Text(report.plain(text))
+def _prints(guides: _Guides) -> bool:
+    try:
+        "".join(guides).encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

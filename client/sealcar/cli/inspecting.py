@@ -40,9 +40,12 @@ UNVERIFIED: Final = "NOT VERIFIED: the daemon is locked, so nobody checked the s
     help="Instead, show the payloads that this text stands for in the executor_info of ADDRESS,"
     " which is a variant.",
 )
+@click.option("--generation", type=click.IntRange(min=0), default=0, help="0: the newest.")
 @prints_json
 @asks_the_daemon
-def inspect(client: Client, address: str, *, reference: str | None, as_json: bool) -> None:
+def inspect(
+    client: Client, address: str, *, reference: str | None, generation: int, as_json: bool
+) -> None:
     """Draw what ADDRESS holds, after checking its seal record.
 
     ADDRESS is a package, or a component, variant or payload in it. While the daemon is locked it
@@ -50,29 +53,33 @@ def inspect(client: Client, address: str, *, reference: str | None, as_json: boo
     """
     wanted = Address.parse(address)
     if reference is not None:
-        _resolve(client, wanted, reference, as_json=as_json)
+        _resolve(client, wanted, (reference, generation), as_json=as_json)
         return
-    package = client.catalogue.get(wanted.name, wanted.version)
+    package = client.catalogue.get(wanted.name, wanted.version, generation)
     variants = package.select(wanted.component, wanted.variant)
     if wanted.payload:
         variants[0].payload(wanted.payload)  # says what there is if it isn't there
     assets = package.assets if wanted == wanted.package else ()
+    current = _current(client, package)
     if as_json:
-        report.emit(_described(package, variants, assets, wanted.payload))
+        described = _described(package, variants, assets, wanted.payload)
+        report.emit({**described, "current_version": current})
         return
     if not package.verified:
         click.echo(UNVERIFIED)
-    drawing.draw(Node(_title(package), tuple(_branches(package, variants, assets, wanted.payload))))
+    branches = [*_branches(package, variants, assets, wanted.payload), *_siblings(package, current)]
+    drawing.draw(Node(_title(package), tuple(branches)))
 
 
-def _resolve(client: Client, wanted: Address, reference: str, *, as_json: bool) -> None:
+def _resolve(client: Client, wanted: Address, asked: tuple[str, int], *, as_json: bool) -> None:
     from sealcar.transfer.scopes import ScopeName  # noqa: PLC0415  (loads the transport)
 
     if not wanted.variant or wanted.payload:
         raise InvalidRequestError(
             "--resolve takes the address of a variant: NAME/COMPONENT/VARIANT"
         )
-    scope = ScopeName(wanted.name, wanted.component, wanted.variant, wanted.version)
+    reference, generation = asked
+    scope = ScopeName(wanted.name, wanted.component, wanted.variant, wanted.version, generation)
     found = client.catalogue.resolve(scope, reference)
     if as_json:
         report.emit({**asdict(found), "payloads": [_payload(each) for each in found.payloads]})
@@ -102,13 +109,25 @@ def _branches(
         own = (_variant(each, only) for each in variants if each.component == name)
         yield drawing.component(name, "", own)
     yield from drawing.assets((each.uri, map(_file, each.payloads)) for each in assets)
-    summary = package.summary
-    mark = "current" if summary.current else "shown here"
-    versions = (
-        f"{each} ({mark})" if each == summary.version else each for each in package.versions
-    )
+
+
+def _current(client: Client, package: PackageDetail) -> str:
+    """Return the version that an empty version means; empty if there is none."""
+    name = package.summary.name
+    if package.summary.current:
+        return package.summary.version
+    found = client.catalogue.list(name, current=True)
+    return next((each.version for each in found if each.name == name), "")
+
+
+def _siblings(package: PackageDetail, current: str) -> Iterator[Node]:
+    shown = package.summary
+    versions = [f"{each} (current)" if each == current else each for each in package.versions]
     yield Node(f"versions: {', '.join(versions)}")
-    yield Node(f"generations: {', '.join(map(str, package.generations))}")
+    generations = [
+        f"{each} (shown)" if each == shown.generation else str(each) for each in package.generations
+    ]
+    yield Node(f"generations: {', '.join(generations)}")
 
 
 def _variant(variant: VariantInfo, only: str) -> Node:
