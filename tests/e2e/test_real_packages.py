@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from support import disk, eps, real_pipelines
 from support.daemon import Daemon
 
 from sealcar import publish
+from sealcar.ort import compile as compile_variant
 from sealcar.ort import load
 
 if TYPE_CHECKING:
@@ -32,18 +33,25 @@ class Vault:
 
     Attributes:
         client: an application's, whose current directory is empty.
-        plaintexts: all that was imported.
+        plaintexts: all that was imported, and what is made of it.
         watch: of what is written.
+        public: what of it manifests show to everybody.
     """
 
     client: Client
-    plaintexts: dict[str, bytes]
+    plaintexts: list[bytes]
     watch: disk.Watch
+    public: list[str] = field(default_factory=list)
 
     def load(self, package: str, component: str = "main") -> Session:
         options = eps.quiet_options()
         return load(
-            self.client, package, component=component, session_options=options, providers=CPU
+            self.client,
+            package,
+            component=component,
+            variant="onnx",
+            session_options=options,
+            providers=CPU,
         )
 
     def dictionary(self) -> list[str]:
@@ -66,14 +74,9 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
         for source, name in ((ocr, "rapidocr"), (NUDENET, "nudenet"), (SILERO, "silero-vad")):
             with publish.plan(source, name=name) as plan:
                 client.catalogue.import_(plan)
-        models = [*ocr.rglob("*.onnx"), NUDENET, SILERO]
-        assert len(models) == 5
-        (dictionary,) = ocr.rglob(real_pipelines.DICTIONARY)
-        # one search for all models is as quick as one for each
-        plaintexts = {
-            "models": b"".join(path.read_bytes() for path in models),
-            "dictionary": dictionary.read_bytes(),
-        }
+        files = [*ocr.rglob("*.onnx"), *ocr.rglob(real_pipelines.DICTIONARY), NUDENET, SILERO]
+        assert len(files) == 6
+        plaintexts = [path.read_bytes() for path in files]
         os.chdir(work)
         try:
             yield Vault(client, plaintexts, disk.Watch(allowed=daemon.folder, private=work))
@@ -104,6 +107,27 @@ def test_nudenet_finds_the_same_in_a_photograph_with_its_model_from_the_vault(
     assert sealed.detect(photograph) == [want]
 
 
+@pytest.mark.parametrize("name", eps.NAMES)
+def test_nudenet_finds_it_as_well_with_a_variant_that_was_compiled_into_the_vault(
+    vault: Vault, name: str
+) -> None:
+    ep = eps.require(name)
+    made = compile_variant(
+        vault.client, "nudenet", source="onnx", variant=name, session_options=ep.options()
+    )
+    compiled = {item.name: item.kind for item in made.payloads}
+    assert "blob" in compiled.values()
+    vault.plaintexts.extend(made.read(item) for item in compiled)
+    vault.public.append(made.compatibility)
+    photograph = real_pipelines.picture("astronaut.png")
+    (want,) = real_pipelines.plain_detector().detect(photograph)
+    session = load(vault.client, "nudenet", variant=name, session_options=ep.options())
+    (found,) = real_pipelines.SealedDetector(session).detect(photograph)
+    assert found["class"] == want["class"]
+    assert found["score"] == pytest.approx(want["score"], abs=0.05)
+    np.testing.assert_allclose(found["box"], want["box"], atol=5)
+
+
 def test_silero_vad_hears_the_same_words_with_its_model_from_the_vault(vault: Vault) -> None:
     front = real_pipelines.voice_activity()
     audio = real_pipelines.speech()
@@ -116,4 +140,6 @@ def test_silero_vad_hears_the_same_words_with_its_model_from_the_vault(vault: Va
 def test_of_the_packages_that_these_pipelines_used_nothing_is_on_the_disk_in_plain(
     vault: Vault,
 ) -> None:
-    vault.watch.assert_nothing_plain(vault.plaintexts)
+    # one search for all is as quick as one for each
+    everything = {"everything": b"".join(vault.plaintexts)}
+    vault.watch.assert_nothing_plain(everything, public="\n".join(vault.public))
