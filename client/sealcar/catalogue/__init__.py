@@ -6,6 +6,7 @@
 
 from sealcar.catalogue.findings import Finding, Resealed, Validated
 from sealcar.catalogue.managing import Pruned, PrunedGeneration
+from sealcar.catalogue.resolving import Resolved
 from sealcar.catalogue.store import Catalogue
 from sealcar.catalogue.values import (
     AssetInfo,
@@ -13,7 +14,6 @@ from sealcar.catalogue.values import (
     PackageDetail,
     PackageSummary,
     Progress,
-    Resolved,
     VariantInfo,
     Verified,
 )

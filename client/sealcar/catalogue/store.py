@@ -11,6 +11,7 @@ from sealcar.catalogue import findings, values
 from sealcar.catalogue.exporting import Exported, export
 from sealcar.catalogue.importing import Requests, imported
 from sealcar.catalogue.managing import Managing
+from sealcar.catalogue.resolving import Resolved, resolved
 from sealcar.catalogue.verifying import Verification, await_end
 from sealcar.errors import IncompatibleError
 from sealcar.v1 import common_pb2 as common
@@ -179,7 +180,7 @@ class Catalogue(Managing):
         )
         return export(self._rpc, request, destination, progress)
 
-    def resolve(self, scope: ScopeName, reference: str = "") -> values.Resolved:
+    def resolve(self, scope: ScopeName, reference: str = "") -> Resolved:
         """Return what a scope, and a reference of its executor_info, stand for.
 
         Args:
@@ -192,7 +193,7 @@ class Catalogue(Managing):
         """
         request = pb.ResolveRequest(scope=scope.message(), reference=reference)
         with self._rpc.translating("resolve"):
-            return values.resolved(self._stub().Resolve(request, timeout=self._rpc.timeout))
+            return resolved(self._stub().Resolve(request, timeout=self._rpc.timeout))
 
     def validate(self, name: str, version: str = "", generation: int = 0) -> findings.Validated:
         """Have the structure of one generation checked, without reading payloads.

@@ -121,23 +121,6 @@ class PackageDetail:
 
 
 @dataclass(frozen=True)
-class Resolved:
-    """What a reference of a variant stands for.
-
-    Attributes:
-        name, version, component, variant, generation: what was found.
-        payloads: the one that it names, or all in the folder that it names; empty without one.
-    """
-
-    name: str
-    version: str
-    component: str
-    variant: str
-    generation: int
-    payloads: tuple[PayloadRef, ...]
-
-
-@dataclass(frozen=True)
 class Progress:
     """How far long work is.
 
@@ -207,19 +190,6 @@ def detail(message: pb.GetResponse) -> PackageDetail:
         versions=tuple(message.versions),
         manifest_sha256=message.manifest_sha256,
         verified=message.verified,
-    )
-
-
-def resolved(message: pb.ResolveResponse) -> Resolved:
-    """Take what a reference stands for off the wire."""
-    scope = message.scope
-    return Resolved(
-        name=scope.package.name,
-        version=scope.package.version,
-        component=scope.component,
-        variant=scope.variant,
-        generation=scope.generation,
-        payloads=tuple(map(payload_ref, message.payloads)),
     )
 
 
