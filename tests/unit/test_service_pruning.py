@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -140,12 +142,19 @@ def test_pinned_generations_stay(running: Running) -> None:
         everything_for(ME.uid),
         running.store,
         turns=service._turns,
-        registry=service._registry,
+        keeping=replace(service._keeping, pins=Pinned()),
         uses=service._uses,
         remembered=service._remembered,
-        pins=Pinned(),
     )
     assert [one[2] for one in pinning.prune(ME, Wanted()).generations] == [3, 2]
+
+
+def test_many_generations_go_in_one_call(running: Running) -> None:
+    for number in range(6, 150):
+        shutil.copytree(running.generation(number=1), running.generation(number=number))
+    assert len(prune(running)) == 149 - 2
+    assert numbers(running) == [149, 148]
+    assert not any((running.store_path / ".staging").iterdir())
 
 
 def test_only_what_the_caller_may_manage_is_pruned(running: Running) -> None:

@@ -18,6 +18,7 @@ from sealcar_server.service.forwarded import Forwarded
 from sealcar_server.service.gate import Gate
 from sealcar_server.service.importers import Importers, SealedImporter
 from sealcar_server.service.importing import Importer
+from sealcar_server.service.keeping import Keeping
 from sealcar_server.service.keys import Keys, Works
 from sealcar_server.service.listing import Listing
 from sealcar_server.service.looking import Looking
@@ -129,11 +130,18 @@ class Service:
         checker = checker or Unchecked()
         check = CommitCheck(checker, opener)
         publisher = Publisher(opener, turns, check=check, meter=meter)
+        uses = Uses(limits.used_lately)
+        keeping = Keeping(registry, uses)
         rewrapper = Rewrapper(
-            store, keyring, opener, store_key=store_key, turns=turns, remembered=remembered
+            store,
+            keyring,
+            opener,
+            store_key=store_key,
+            turns=turns,
+            remembered=remembered,
+            keeping=keeping,
         )
         shredder = Shredder(store, pointers.tombstones, turns=turns, remembered=remembered)
-        uses = Uses(limits.used_lately)
         entrance = Entrance(gate, opener, uses, trail)
         removing = Removing(
             gate,
@@ -186,7 +194,7 @@ class Service:
                 gate,
                 store,
                 turns=turns,
-                registry=registry,
+                keeping=keeping,
                 uses=uses,
                 remembered=remembered,
                 trail=trail,

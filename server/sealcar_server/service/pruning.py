@@ -1,7 +1,6 @@
 """Removes generations that were followed by others, and what crashes left.
 
-Of each version stay the newest generations, those that are pinned, those that transactions are
-based on, and those in use (see `uses`).
+Of each version stay the newest generations, and those that are pinned or in use (see `keeping`).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.audit.trail import Entry
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
-    from sealcar_server.service.registry import Registry
+    from sealcar_server.service.keeping import Keeping
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.turns import Turns
     from sealcar_server.service.uses import Uses
@@ -36,23 +35,8 @@ if TYPE_CHECKING:
 
 KEPT: Final = 2
 MOST: Final = 10_000
+_AT_ONCE: Final = 64
 _log: Final = structlog.get_logger("sealcar.store")
-
-
-class Pins(Protocol):
-    """What may not go, however old it is."""
-
-    def includes(self, name: str, version: str, number: int) -> bool:
-        """Tell whether a generation is pinned."""
-
-
-class _NoPins:
-    def includes(self, _name: str, _version: str, _number: int) -> bool:
-        """Nothing is."""
-        return False
-
-
-NO_PINS: Final[Pins] = _NoPins()
 
 
 @dataclass(frozen=True)
@@ -102,10 +86,9 @@ class Pruning:
         policy: decides who may.
         store: where packages lie.
         turns: shared with whoever publishes.
-        registry: of transactions.
-        uses: tell what is in use.
+        keeping: tells what stays.
+        uses: of what is removed end.
         remembered: forgets what is removed.
-        pins: what may not go.
         trail: accounts for every decision.
     """
 
@@ -115,14 +98,13 @@ class Pruning:
         store: LocalStore,
         *,
         turns: Turns,
-        registry: Registry,
+        keeping: Keeping,
         uses: Uses,
         remembered: Remembered,
-        pins: Pins = NO_PINS,
         trail: Trail = UNAUDITED,
     ) -> None:
         self._policy, self._store, self._turns = policy, store, turns
-        self._registry, self._uses, self._pins = registry, uses, pins
+        self._keeping, self._uses = keeping, uses
         self._remembered, self._trail = remembered, trail
 
     def prune(self, principal: Principal, wanted: Wanted) -> Pruned:
@@ -181,32 +163,33 @@ class Pruning:
                 yield from ((name, version) for version in self._store.versions(name))
 
     def _version(self, name: str, version: str, wanted: Wanted, done: Pruned) -> None:
-        with (
-            during("prune", package=name, version=version),
-            ExitStack() as cleaning,
-            self._turns.of(name, version),
-        ):
-            for number in self._going(name, version, wanted.keep or KEPT)[: done.room]:
+        with during("prune", package=name, version=version):
+            while self._some(name, version, wanted, done) and not wanted.dry_run:
+                pass
+
+    def _some(self, name: str, version: str, wanted: Wanted, done: Pruned) -> bool:
+        """Remove as many as others wait for gladly; tell whether there may be more."""
+        most = done.room if wanted.dry_run else min(done.room, _AT_ONCE)
+        # files are removed when others may publish again
+        with ExitStack() as cleaning, self._turns.of(name, version):
+            going = self._going(name, version, wanted.keep or KEPT)[:most]
+            for number in going:
                 files = self._store.usage(name, version, number)
                 if not wanted.dry_run:
-                    # its files are removed when others may publish again
                     cleaning.enter_context(self._store.taking_out(name, version, number))
                     self._remembered.forget((name, version, number))
                     self._uses.end(name, version, [number])
                 done.generations.append((name, version, number))
                 done.files.update(files)
+        return bool(going)
 
     def _going(self, name: str, version: str, keep: int) -> list[int]:
         numbers = self._store.numbers(name, version)
         complete = [each for each in numbers if self._store.is_complete(name, version, each)]
         if len(complete) <= keep:
             return []
-        bases = self._registry.bases(name, version)
         return [
             number
             for number in numbers
-            if number < complete[keep - 1]
-            and number not in bases
-            and not self._uses.includes(name, version, number)
-            and not self._pins.includes(name, version, number)
+            if number < complete[keep - 1] and not self._keeping.includes(name, version, number)
         ]

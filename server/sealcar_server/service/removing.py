@@ -118,7 +118,7 @@ class Removing:
                 with self._turns.of(name, version):
                     gone = self._take_out(cleaning, name, version, generation)
                 entry.what["removed"] = len(gone)
-                aborted = self._end(name, version, gone)
+                aborted = self._end(name, version, gone, all_of_it=not generation)
         _log.info("removed", package=name, version=version, generations=len(gone), aborted=aborted)
         return gone
 
@@ -168,14 +168,14 @@ class Removing:
         else:
             self._seen.left(name, version)
 
-    def _end(self, name: str, version: str, numbers: tuple[int, ...]) -> int:
+    def _end(self, name: str, version: str, numbers: tuple[int, ...], *, all_of_it: bool) -> int:
         self._uses.end(name, version, numbers)
         for number in numbers:
             self._remembered.forget((name, version, number))
         aborted = self._registry.revoke(
             lambda one: (
                 (one.scope.package, one.scope.version) == (name, version)
-                and one.scope.generation in numbers
+                and (all_of_it or one.scope.generation in numbers)
             )
         )
         self._doors.check_permits()

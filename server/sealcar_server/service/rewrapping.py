@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.service.composing import Composed
     from sealcar_server.service.custody import Custody
+    from sealcar_server.service.keeping import Keeping
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.remembering import Remembered
@@ -101,9 +102,10 @@ class Rewrapper:
         store_key: is moved too.
         turns: shared with whoever publishes.
         remembered: forgets what is removed.
+        keeping: tells which older generations stay.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what it works with)
         self,
         store: LocalStore,
         keyring: Custody,
@@ -112,9 +114,11 @@ class Rewrapper:
         store_key: StoreKey,
         turns: Turns,
         remembered: Remembered,
+        keeping: Keeping,
     ) -> None:
         self._store, self._keyring, self._opener = store, keyring, opener
-        self._store_key, self._turns, self._remembered = store_key, turns, remembered
+        self._store_key, self._turns = store_key, turns
+        self._remembered, self._keeping = remembered, keeping
         self._running = threading.Lock()
 
     def run(self, wanted: Wanted, progress: Progress) -> Rewrapped:
@@ -196,7 +200,7 @@ class Rewrapper:
                 done.packages += 1
             else:
                 done.skipped += 1
-            done.removed += remove_superseded(self._store, self._remembered, name, version)
+            done.removed += remove_superseded(self._store, self._remembered, self._keeping, place)
 
     def _is_due(self, alias: str, version: str, wanted: Wanted) -> bool:
         if version == self._keyring.current_version(alias):
