@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import onnx
 import pytest
 from onnx import TensorProto
-from support import eps, flows, models
+from support import eps, flows, models, plain_packages
 
 from sealcar.errors import InvalidPackageError, NotAuthenticError, NotFoundError
 from sealcar.ort import compile as compile_variant
 from sealcar.ort import load
+from sealcar.ort.sources import BLOB, INITIALIZERS, SealedSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,39 +42,60 @@ def commit(client: Client, variant: str, model: bytes) -> None:
         transaction.commit(executor_info={"ort": {"model_file": "model.onnx"}})
 
 
-def test_external_weights_that_are_no_payload_are_never_taken_from_the_disk(
-    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_variant_whose_model_names_what_is_no_payload_is_never_published(
+    daemon: Daemon, tmp_path: Path
 ) -> None:
-    work = tmp_path / "work"
-    (work / "sub").mkdir(parents=True)
-    monkeypatch.chdir(work)
-    for decoy in (work / "w.bin", tmp_path / "w.bin"):
-        decoy.write_bytes(bytes(models.WIDTH**2 * 4))
     with daemon.connect() as client:
         flows.publish_model(client, tmp_path / "s", "p", model=models.split_model())
         for location in LOCATIONS:
-            commit(client, "bad", pointing_at(location))
-            with pytest.raises(InvalidPackageError, match="look for it on the disk") as caught:
-                load(client, "p", variant="bad", providers=CPU)
-            assert str(caught.value).startswith("open: p@1/main/bad/model.onnx: ")
+            with pytest.raises(InvalidPackageError, match="tensor 'w0'"):
+                commit(client, "bad", pointing_at(location))
+        with pytest.raises(InvalidPackageError, match="model"):
+            commit(client, "bad", b"\xff" * 1000)
+        with pytest.raises(NotFoundError):
+            load(client, "p", component="main", variant="bad", providers=CPU)
 
 
 @pytest.mark.parametrize("name", eps.NAMES)
-def test_a_compiled_model_without_its_blob_is_refused_though_a_plain_file_has_its_name(
-    name: str, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_compiled_model_without_its_blob_is_never_published(
+    name: str, daemon: Daemon, tmp_path: Path
 ) -> None:
-    ep = eps.require(name)
-    monkeypatch.chdir(tmp_path)
+    compiled, _ = plain_packages.compiled(eps.require(name), models.split_model())
     with daemon.connect() as client:
         flows.publish_model(client, tmp_path / "s", "p", model=models.split_model())
-        made = compile_variant(
-            client, "p", source="onnx", variant="c", session_options=ep.options()
-        )
-        (blob,) = (one.name for one in made.payloads if one.kind == "blob")
-        (tmp_path / blob).write_bytes(made.read(blob))
-        commit(client, "bad", made.read("model.onnx"))
-        with pytest.raises(InvalidPackageError, match="isn't in the variant"):
-            load(client, "p", variant="bad", session_options=ep.options())
+        with pytest.raises(InvalidPackageError, match="EPContext node"):
+            commit(client, "bad", compiled)
+
+
+def test_what_a_model_names_is_looked_up_among_payloads_of_its_kind_and_never_on_the_disk(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for decoy in ("x", "w", "b"):
+        (tmp_path / decoy).write_bytes(b"decoy")
+    with daemon.connect() as client:
+        flows.publish_model(client, tmp_path / "s", "p", model=models.split_model())
+        with client.begin("p", "main", "v") as transaction:
+            transaction.write("model.onnx", models.split_model(), "model")
+            transaction.write("model.bin", models.split_model(), "other")
+            transaction.write("w", b"w", "other")
+            transaction.write("sub/w", b"w", "initializers")
+            transaction.write("b", b"b", "blob")
+            transaction.commit(executor_info={"ort": {"model_file": "model.bin"}})
+        source = SealedSource(client.scope("p", "main", "v"))
+        for folder, name, kind in (("", "sub/../w", INITIALIZERS), ("sub/", "w", INITIALIZERS)):
+            assert source.read(source.beside(folder, name, kind)) == b"w"
+        assert source.read(source.beside("", "./b", BLOB)) == b"b"
+        for folder in ("", "sub/"):
+            for name in ("x", "b", "../w", "/w", "", ".", "..", "sub", "../v/w"):
+                with pytest.raises(InvalidPackageError, match="Runtime would look for it on the d"):
+                    source.beside(folder, name, INITIALIZERS)
+        for name in ("w", "model.onnx", "x"):
+            with pytest.raises(InvalidPackageError, match="provider would look for it on the disk"):
+                source.beside("", name, BLOB)
+        # what wasn't looked at as a model isn't one
+        with pytest.raises(InvalidPackageError, match="model_file"):
+            load(client, "p", variant="v", providers=CPU)
 
 
 @pytest.mark.parametrize("name", eps.NAMES)
@@ -136,13 +158,3 @@ def test_what_does_not_exist_is_not_found(daemon: Daemon, tmp_path: Path) -> Non
             package, component, variant = where
             with pytest.raises(NotFoundError):
                 load(client, package, component=component, variant=variant, providers=CPU)
-
-
-def test_what_is_no_model_is_refused_before_the_runtime_sees_it(
-    daemon: Daemon, tmp_path: Path
-) -> None:
-    with daemon.connect() as client:
-        flows.publish_model(client, tmp_path / "s", "p", model=models.split_model())
-        commit(client, "bad", b"\xff" * 1000)
-        with pytest.raises(InvalidPackageError):
-            load(client, "p", variant="bad", providers=CPU)
