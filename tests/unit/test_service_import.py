@@ -19,13 +19,12 @@ from sealcar.errors import (
     SealcarError,
     WrongStateError,
 )
+from sealcar_server.service.importing import ImportSession
 from sealcar_server.service.values import ImportPlan, ScopeKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from sealcar_server.service.importing import ImportSession
 
 ONE = manifest(("det", "onnx"))
 
@@ -36,10 +35,12 @@ def running(tmp_path: Path) -> Iterator[Running]:
         yield running
 
 
-def begin(running: Running, document: Any = ONE, **fields: str) -> ImportSession:  # noqa: ANN401  (JSON)
+def begin(running: Running, document: Any = ONE, **fields: Any) -> ImportSession:  # noqa: ANN401  (JSON)
     text = document if isinstance(document, str) else json.dumps(document)
-    plan = ImportPlan(**{"name": "ocr", "version": "1", "manifest_json": text, **fields})
-    return running.packages.import_(ME, plan)
+    given: dict[str, Any] = {"name": "ocr", "version": "1", "manifest_json": text}
+    session = running.packages.import_(ME, ImportPlan(**given | fields))
+    assert isinstance(session, ImportSession)
+    return session
 
 
 def nothing_left(running: Running) -> bool:
