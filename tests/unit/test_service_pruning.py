@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.asset_packages import AssetPackage
+from support.rotating import turn
 from support.services import ME, MODEL, Running, everything_for
 
 from sealcar.errors import DamagedError, InvalidRequestError, NotFoundError
@@ -232,3 +233,13 @@ def test_what_names_no_package_is_refused(running: Running) -> None:
     ):
         with pytest.raises(kind):
             running.service.pruning.prune(ME, wanted)
+
+
+def test_a_rewrap_leaves_what_is_in_use(tmp_path: Path) -> None:
+    with Running(tmp_path) as running:
+        running.import_()
+        running.payloads.open(ME, SCOPE)
+        for _ in range(3):
+            turn(running)
+        assert numbers(running) == [4, 3, 1]
+        assert running.read(replace(SCOPE, generation=1)) == MODEL
