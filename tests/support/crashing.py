@@ -80,6 +80,10 @@ def work(kind: str, root: Path, after: int) -> None:
         elif kind == "choose":
             arm(after)
             running.service.choosing.choose(ME, "ocr", "1")
+        elif kind == "reseal":
+            seen = running.service.resealer.reseal(ME, "ocr", "", None)
+            arm(after)
+            running.service.resealer.reseal(ME, "ocr", "", seen.manifest_sha256)
         elif kind == "shred":
             arm(after)
             running.service.keys.shred("ocr")

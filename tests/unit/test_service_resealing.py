@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from sealcar.errors import (
     InvalidRequestError,
     NotAuthenticError,
     NotFoundError,
+    SealcarError,
     TruncatedError,
     UnknownFormatError,
     WrongStateError,
@@ -247,3 +249,24 @@ def test_a_payload_that_is_gone_is_told(running: Running) -> None:
     with pytest.raises(TruncatedError, match="lacks a payload"):
         reseal(running)
     assert running.service.validator.validate(ME, "ocr").findings
+
+
+def test_of_two_who_reseal_one_edit_one_wins(running: Running) -> None:
+    edit_manifest(running.generation(), wanted)
+    digest = look(running).manifest_sha256
+    ended: list[int | type[Exception]] = []
+
+    def once() -> None:
+        try:
+            done = running.service.resealer.reseal(ME, "ocr", "", digest)
+            ended.append(done.generation)
+        except SealcarError as error:
+            ended.append(type(error))
+
+    threads = [threading.Thread(target=once) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ended, key=str) == [2, *[ConflictError] * 3]
+    assert not running.generation(number=3).exists()

@@ -12,8 +12,9 @@ import pytest
 from support.asset_packages import AssetPackage, asset_folders, sealed_uri
 from support.crashing import SHARING
 from support.services import ME, MODEL, Running
+from support.tampering import edit_manifest
 
-from sealcar.errors import NotFoundError
+from sealcar.errors import NotAuthenticError, NotFoundError
 from sealcar.modelpackage import hash_directory
 from sealcar_server.service.values import ScopeKey
 
@@ -193,3 +194,25 @@ def test_everything_is_durable_before_the_rename_and_the_rename_before_the_answe
         assert names.index(earlier) < last, (earlier, later)
     assert names[-1] == "."
     assert ("fsync", generations) in calls[at:]
+
+
+@pytest.mark.timeout(280)
+def test_a_reseal_killed_at_any_step_leaves_the_edited_or_the_sealed_generation(
+    tmp_path: Path,
+) -> None:
+    with Running(tmp_path / "template") as running:
+        running.import_()
+        edit_manifest(running.generation(), lambda manifest: manifest.update(package_name="wanted"))
+    found = []
+    for root in crash_at_every_step("reseal", tmp_path / "template", tmp_path / "crashed"):
+        with Running(root) as running:
+            found.append(running.store.newest("ocr", "1"))
+            if found[-1] == 1:
+                with pytest.raises(NotAuthenticError, match="package_name"):
+                    whole(running, "")
+                seen = running.service.resealer.reseal(ME, "ocr", "", None)
+                running.service.resealer.reseal(ME, "ocr", "", seen.manifest_sha256)
+            assert whole(running, "") == 2
+            assert running.read(ScopeKey("ocr", "", "det", "onnx")) == MODEL
+    assert found == sorted(found), "once published it stays published"
+    assert (found[0], found[-1]) == (1, 2)
