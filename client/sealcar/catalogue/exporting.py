@@ -10,6 +10,7 @@ from sealcar.catalogue.verifying import await_end
 from sealcar.errors import (
     IncompatibleError,
     InvalidNameError,
+    InvalidRequestError,
     NotAuthenticError,
     TruncatedError,
 )
@@ -45,11 +46,19 @@ def export(
     """Have a package sent; it is at its destination whole, or not at all.
 
     Raises:
+        InvalidRequestError: the recipient is nobody.
         AlreadyExistsError: there is something at the destination.
         NotAuthenticError, TruncatedError: the daemon sent what is no export.
         SealcarError: what the daemon found.
     """
     kind = Tar if destination.tar else Folder
+    recipient = destination.recipient
+    if recipient is not None:
+        # an empty one would be none, and the package not wrapped for anybody
+        if bool(recipient.alias) is bool(recipient.key):
+            raise InvalidRequestError("a recipient is an alias of the configuration, or a key")
+        request.recipient, request.recipient_key = recipient.alias, recipient.key
+        request.not_after = recipient.not_after
     with channel.translating("export"), kind(destination.path, private=request.plain) as target:
         exported = _received(channel, request, Intake(target, progress))
         target.finish()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,13 +14,16 @@ from sealcar.address import Address
 from sealcar.cli import report
 from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.cli.progress import bytes_moving
-from sealcar.errors import InvalidRequestError
-from sealcar.exports import Destination
+from sealcar.errors import InvalidRequestError, StorageError
+from sealcar.exports import Destination, Recipient
 
 if TYPE_CHECKING:
     from sealcar.client import Client
 
-_PLAIN = "this is PLAINTEXT: who reads these files has the models; nothing seals them any more"
+_MOST_KEY: Final = 64 << 10
+_PLAIN: Final = (
+    "this is PLAINTEXT: who reads these files has the models; nothing seals them any more"
+)
 
 
 @click.command(
@@ -28,11 +32,26 @@ _PLAIN = "this is PLAINTEXT: who reads these files has the models; nothing seals
         "sealcar export ocr ./ocr-sealed",
         "sealcar export ocr@1.2 ocr.tar --tar --json",
         "sealcar export ocr ./ocr-plain --plain",
+        "sealcar export ocr ocr-for-them.tar --to customer --not-after 2031-12-31",
+        "sealcar export ocr ocr-for-them.tar --to file:customer.pem",
     ),
 )
 @click.argument("address")
 @click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
 @click.option("--plain", is_flag=True, help="Opened. Needs a right that no other includes.")
+@click.option(
+    "--to",
+    "recipient",
+    metavar="RECIPIENT",
+    help="Sealed for somebody else: the alias of his key in the daemon's settings,"
+    " or file:PATH of his public key. One tar file.",
+)
+@click.option(
+    "--not-after",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    metavar="DATE",
+    help="With --to: nobody takes the package in later (UTC).",
+)
 @click.option("--tar", is_flag=True, help="One tar file, uncompressed, instead of a directory.")
 @click.option(
     "--generation",
@@ -49,6 +68,8 @@ def export(  # noqa: PLR0913  (one parameter an option)
     address: str,
     destination: Path,
     plain: bool,
+    recipient: str | None,
+    not_after: datetime | None,
     tar: bool,
     generation: int,
     as_json: bool,
@@ -58,15 +79,21 @@ def export(  # noqa: PLR0913  (one parameter an option)
     Sealed, as it lies in the store: `sealcar import` takes it back, here or at a daemon with the
     same key. With --plain opened, as it was before its import: for its owner's eyes only, and for
     a place that you can protect. DEST is there whole, or not at all.
+
+    With --to sealed for somebody else, whose daemon has the private half of the key: `sealcar
+    import` there wraps it under that store's own key. He can open this package from then on.
     """
     wanted = Address.parse(address)
     if wanted != wanted.package:
         raise InvalidRequestError(f"export takes a whole package: {wanted.package}")
+    if not_after and not recipient:
+        raise InvalidRequestError("--not-after needs --to")
+    target = _recipient(recipient, not_after) if recipient else None
     begun = time.monotonic()
     with bytes_moving(f"exporting {wanted}", quiet=as_json) as progress:
         made = client.catalogue.export(
             wanted.name,
-            Destination(destination, tar),
+            Destination(destination, tar or target is not None, target),
             version=wanted.version,
             generation=generation,
             plain=plain,
@@ -83,3 +110,22 @@ def export(  # noqa: PLR0913  (one parameter an option)
         f"exported {made.name}@{made.version}, generation {made.generation}, to {destination}:"
         f" {made.files} files, {report.size(made.size)} in {seconds:.1f} s"
     )
+
+
+def _recipient(text: str, not_after: datetime | None) -> Recipient:
+    end = int(not_after.replace(tzinfo=UTC).timestamp()) if not_after else 0
+    scheme, colon, path = text.partition(":")
+    if not colon:
+        return Recipient(text, not_after=end)
+    if scheme != "file":
+        raise InvalidRequestError("--to takes an alias of the daemon's settings, or file:PATH")
+    try:
+        with Path(path).open("rb") as file:
+            key = file.read(_MOST_KEY + 1)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}") from error
+    if len(key) > _MOST_KEY:
+        raise InvalidRequestError(f"{path} is no public key: over {_MOST_KEY} bytes")
+    if b"PRIVATE KEY" in key:
+        raise InvalidRequestError(f"{path} holds a private key: it never goes to anybody")
+    return Recipient(key=key, not_after=end)

@@ -11,7 +11,6 @@ import click
 from sealcar.cli import report
 from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.cli.progress import bytes_moving
-from sealcar.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from sealcar.client import Client
@@ -59,14 +58,15 @@ def import_(  # noqa: PLR0913  (one parameter an option)
     in ONNX Runtime's own format (.ort). External data comes along; a file that a model or manifest
     names must lie in the package, or in a shared asset of it. The daemon seals bytes as they
     arrive, so nothing of SOURCE is written anywhere in plain. SOURCE itself stays as it is.
+
+    A sealed export is recognised by its seal record, and comes in as it is: with its name, version
+    and generation, under its own key, every byte checked. One that somebody else sealed for this
+    daemon may get another name, and comes under a key of this store.
     """
     from sealcar import publish  # noqa: PLC0415  (reads models: not needed for --help)
 
     begun = time.monotonic()
-    sealed = publish.sealed_plan(source)
-    if sealed is not None and (name or version or kek):
-        sealed.close()
-        raise InvalidRequestError("a sealed export keeps its name, version and key")
+    sealed = publish.sealed_plan(source, name=name, version=version)
     with (
         sealed
         or publish.plan(

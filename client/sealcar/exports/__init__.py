@@ -4,6 +4,6 @@ An export is a model package: `manifest.json`, `COMPONENT/VARIANT/PAYLOAD` and
 `shared_assets/sha256-…/PAYLOAD`, and nothing else.
 """
 
-from sealcar.exports.places import Destination
+from sealcar.exports.places import Destination, Recipient
 
-__all__ = ["Destination"]
+__all__ = ["Destination", "Recipient"]

@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -34,16 +34,33 @@ _KINDS: Final[dict[int, type[SealcarError]]] = {
 
 
 @dataclass(frozen=True)
+class Recipient:
+    """Somebody else whom a package is for; nobody but he can open it, and whoever sent it.
+
+    Attributes:
+        alias: of his key in the daemon's configuration.
+        key: his public key, PEM, in place of an alias; needs the right to export in plain.
+        not_after: seconds since 1970 after which nobody takes the package in; 0: no end.
+    """
+
+    alias: str = ""
+    key: bytes = field(default=b"", repr=False)
+    not_after: int = 0
+
+
+@dataclass(frozen=True)
 class Destination:
     """Where an export goes.
 
     Attributes:
         path: where nothing may be yet.
         tar: one tar file, uncompressed; else a directory.
+        recipient: whom it is for; None: the daemon's own key opens it.
     """
 
     path: Path
     tar: bool = False
+    recipient: Recipient | None = None
 
 
 class Target(Protocol):

@@ -43,8 +43,16 @@ class _Source(Protocol):
     def open(self, path: PayloadPath) -> SourceFile: ...
 
 
-def sealed_plan(source: Path) -> ImportPlan | None:
+def sealed_plan(
+    source: Path, *, name: str | None = None, version: str | None = None
+) -> ImportPlan | None:
     """Plan the import of a sealed export, a directory or a tar; None: it isn't one.
+
+    Args:
+        source: the directory or tar.
+        name: of the package in the store; default: its own. Only what somebody else sent can get
+            another one; the daemon knows.
+        version: in the store, likewise.
 
     Raises:
         InvalidPackageError: its record is none, or a file that it names is missing.
@@ -60,9 +68,9 @@ def sealed_plan(source: Path) -> ImportPlan | None:
         if record is None:
             return None
         payloads = [_planned(opened, *found) for found in _named(record)]
-        name, version = _text(record, "name"), _text(record, "version")
+        chosen = (name or _text(record, "name"), version or _text(record, "version"))
         text = manifest.decode()
-        return ImportPlan(name, version, text, tuple(payloads), files.pop_all())
+        return ImportPlan(*chosen, text, tuple(payloads), files.pop_all())
 
 
 class _Folder:

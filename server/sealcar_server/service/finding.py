@@ -92,7 +92,10 @@ def find(place: Generation) -> Found:
         NotAuthenticError: no sealcar wrote it.
         UnknownFormatError: sealcar didn't seal it, or a newer one did.
     """
-    return parsed(place.manifest(), lambda _: place)
+    found = parsed(place.manifest(), lambda _: place)
+    if found.record.transit is not None:
+        raise NotAuthenticError("a package in transit lies in the store: import it")
+    return found
 
 
 def parsed(data: bytes, place: Callable[[SealRecord], Generation]) -> Found:
