@@ -7,11 +7,10 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import SparseTensorProto, TensorProto, helper
+from support.hostile_models import KEYS, LOCATIONS, PLACES, nested_graphs, subgraph
 from support.onnx_models import ep_context, external, inline, located, model, raw
 
 from sealcar import onnxscan, publish
@@ -20,6 +19,8 @@ from sealcar.errors import InvalidPackageError, SealcarError
 if TYPE_CHECKING:
     import random
     from pathlib import Path
+
+    import onnx
 
 DATA = bytes(range(64))
 
@@ -54,39 +55,6 @@ def test_an_honest_model_passes(folder: Path) -> None:
             ("m.onnx", "model"),
             ("w.bin", "initializers"),
         ]
-
-
-LOCATIONS = [
-    "../secret",
-    "a/../../secret",
-    "a/../w.bin",
-    "./w.bin",
-    "..\\secret",
-    "C:\\secret",
-    "\\\\host\\secret",
-    "file:///etc/passwd",
-    "/etc/passwd",
-    "/proc/self/environ",
-    "",
-    ".",
-    "..",
-    "w.bin/",
-    "w.bin/x",
-    "sub",
-    "w.bin\0../secret",
-    "w.bin\n",
-    "W.BIN",
-    "w.bin ",
-    "x" * 300,
-    "x/" * 2500 + "x",
-    "é.bin",
-    "missing.bin",
-    "*/_ORT_MEM_ADDR_/*",
-    "*/_ORT_NATIVE_ENDIAN_MEM_ADDR_/*",
-    ".hidden",
-    "manifest.json",
-    "m.onnx",
-]
 
 
 @pytest.mark.parametrize("location", LOCATIONS, ids=lambda text: ascii(text)[:40])
@@ -160,17 +128,7 @@ def test_a_device_node_is_refused_without_opening_it(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "entries",
-    [
-        [("location", "w.bin"), ("location", "../secret")],
-        [("location", "../secret"), ("location", "w.bin")],
-        [("location", "w.bin"), ("offset", "0"), ("offset", "8"), ("length", "16")],
-        [("location", "w.bin"), ("length", "16"), ("length", "16")],
-        [("location", "w.bin"), ("length", "16"), ("basepath", "/etc")],
-        [("location", "w.bin"), ("length", "16"), ("__class__", "x")],
-        [("location", "w.bin"), ("length", "16"), ("", "x")],
-        [("offset", "0"), ("length", "16")],
-        [],
-    ],
+    KEYS,
 )
 def test_keys_that_are_unknown_missing_or_doubled_are_refused(
     folder: Path, entries: list[tuple[str, str]]
@@ -232,68 +190,6 @@ def test_a_hundred_thousand_tensors_in_one_file_are_planned_in_seconds(folder: P
     tensors = [located("w.bin", count=1, offset="0") for _ in range(100_000)]
     with planned(folder, model(*tensors)) as plan:
         assert len(plan.payloads) == 2
-
-
-def subgraph(tensor: TensorProto) -> onnx.ModelProto:
-    graph = helper.make_graph([], "inner", [], [], [tensor])
-    loop = helper.make_node("If", ["X"], ["Z"], then_branch=graph, else_branch=graph)
-    return model(nodes=[loop])
-
-
-def constant(tensor: TensorProto) -> onnx.ModelProto:
-    return model(nodes=[helper.make_node("Constant", [], ["Z"], value=tensor)])
-
-
-def function(tensor: TensorProto) -> onnx.ModelProto:
-    node = helper.make_node("Constant", [], ["Z"], value=tensor)
-    made = helper.make_function("d", "F", [], ["Z"], [node], [helper.make_opsetid("", 17)])
-    return model(functions=[made])
-
-
-def function_default(tensor: TensorProto) -> onnx.ModelProto:
-    made = helper.make_function("d", "F", [], [], [], [])
-    made.attribute_proto.append(helper.make_attribute("t", tensor))
-    return model(functions=[made])
-
-
-def sparse_values(tensor: TensorProto) -> onnx.ModelProto:
-    return model(sparse=[SparseTensorProto(values=tensor, dims=[4])])
-
-
-def sparse_indices(tensor: TensorProto) -> onnx.ModelProto:
-    return model(sparse=[SparseTensorProto(indices=tensor, dims=[4])])
-
-
-def sparse_attribute(tensor: TensorProto) -> onnx.ModelProto:
-    node = onnx.NodeProto(op_type="Constant", output=["Z"])
-    attribute = node.attribute.add(name="sparse_value", type=onnx.AttributeProto.SPARSE_TENSOR)
-    attribute.sparse_tensor.indices.CopyFrom(tensor)
-    return model(nodes=[node])
-
-
-def tensor_list(tensor: TensorProto) -> onnx.ModelProto:
-    node = onnx.NodeProto(op_type="Any", output=["Z"])
-    node.attribute.add(name="t", type=onnx.AttributeProto.TENSORS).tensors.append(tensor)
-    return model(nodes=[node])
-
-
-def training(tensor: TensorProto) -> onnx.ModelProto:
-    proto = model()
-    proto.training_info.add().algorithm.initializer.append(tensor)
-    return proto
-
-
-PLACES = [
-    subgraph,
-    constant,
-    function,
-    function_default,
-    sparse_values,
-    sparse_indices,
-    sparse_attribute,
-    tensor_list,
-    training,
-]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -377,23 +273,7 @@ def test_a_blob_inside_the_model_is_sealed_with_it(folder: Path) -> None:
 
 
 def test_graphs_nested_without_end_are_refused(folder: Path) -> None:
-    def nested(content: bytes, *numbers: int) -> bytes:
-        for number in numbers:
-            content = bytes([number << 3 | 2]) + onnx_varint(len(content)) + content
-        return content
-
-    graph = b""
-    for _ in range(3000):
-        graph = nested(graph, 6, 5, 1)
-    assert "nested" in refused(folder, nested(graph, 7))
-
-
-def onnx_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
+    assert "nested" in refused(folder, nested_graphs(3000))
 
 
 @pytest.mark.parametrize(
