@@ -255,5 +255,5 @@ def test_what_claims_to_be_a_known_asset_gets_nothing_of_it(assets: Path) -> Non
         with pytest.raises(InvalidPackageError, match="aren't those it names"):
             claimed.import_into(running, "thief")
         nothing = AssetPackage({}, {("det", "onnx"): weights_in(uri_of(SECRET))})
-        with pytest.raises(InvalidPackageError, match="of which no file came"):
+        with pytest.raises(InvalidPackageError, match="no asset of the package"):
             nothing.import_into(running, "thief")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -379,6 +380,35 @@ def test_a_writer_opens_no_asset_that_he_may_not_read_to_others(tmp_path: Path) 
         # who may read both may
         commit(running, scope, weights_in(uri))
         assert f"{uri}/vocab.txt" in names_of(running, scope)
+
+
+def resealed(running: Running, before: str, after: str) -> int:
+    path = running.generation() / "manifest.json"
+    path.write_text(path.read_text().replace(before, after))
+    sha256 = hashlib.sha256(path.read_bytes()).digest()
+    return running.service.resealer.reseal(ME, "ocr", "", sha256).generation
+
+
+def test_a_manifest_that_names_another_asset_of_the_package_can_be_resealed(
+    running: Running,
+) -> None:
+    info = {("det", "onnx"): weights_in(PLAIN), ("rec", "onnx"): ort()}
+    AssetPackage({PLAIN: VOCABULARY, uri_of(LARGE): LARGE}, info).import_into(running)
+    first, second = (sealed_uri(place) for place in asset_folders(running.generation()))
+    used = first if first in names_of(running)[1] else second
+    other = second if used == first else first
+    assert resealed(running, used, other) == 2
+    assert names_of(running)[1].startswith(other)
+    assert inodes(running.generation()) == inodes(running.generation(number=2))
+
+
+def test_a_manifest_that_names_no_asset_of_the_package_is_not_resealed(running: Running) -> None:
+    AssetPackage.with_weights().import_into(running)
+    uri = sealed_uri(asset_folders(running.generation())[0])
+    with pytest.raises(
+        InvalidPackageError, match=r"executor_info/ort' names sha256:0{64}, no asset"
+    ):
+        resealed(running, uri, f"sha256:{'0' * 64}")
 
 
 def test_a_package_can_not_have_the_name_of_the_index(running: Running) -> None:

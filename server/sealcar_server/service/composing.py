@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 from sealcar.errors import DamagedError, InvalidPackageError
 from sealcar_server.sealing import record
 from sealcar_server.sealing.agreement import compare
-from sealcar_server.sealing.canonical import covered
+from sealcar_server.sealing.canonical import covered, pointer
 from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.sealing.values import RecordVariant, SealRecord
+from sealcar_server.service.references import named
 from sealcar_server.store.generation import MAX_MANIFEST
 
 if TYPE_CHECKING:
@@ -75,9 +76,11 @@ def compose(
     """Seal a manifest: every variant of it must be in `payloads`.
 
     Raises:
-        InvalidPackageError: the manifest isn't written inline, or couldn't be opened again.
+        InvalidPackageError: the manifest isn't written inline, names a shared asset that isn't one
+            of these, or couldn't be opened again.
     """
     parts = covered(manifest)
+    _check_assets(manifest, {asset.uri for asset in assets})
     variants = tuple(
         RecordVariant(
             item.component,
@@ -154,6 +157,17 @@ def _object(value: JsonValue) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
         raise InvalidPackageError("manifest: components and variants must be objects, inline")
     return value
+
+
+def _check_assets(manifest: dict[str, JsonValue], uris: set[str]) -> None:
+    for component, body in _object(manifest["components"]).items():
+        for variant, item in _object(_object(body)["variants"]).items():
+            for uri in named(_object(item).get("executor_info")):
+                if uri not in uris:
+                    place = pointer("components", component, "variants", variant, "executor_info")
+                    raise InvalidPackageError(
+                        f"manifest: {place}/ort names {uri}, no asset of the package"
+                    )
 
 
 def _check_opens(manifest: bytes, text: bytes) -> None:

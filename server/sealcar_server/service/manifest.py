@@ -103,7 +103,7 @@ def _settled_variant(body: Object, uris: Mapping[str, str], *path: str) -> Objec
     info = _object(body["executor_info"])
     for uri in references.named(info):
         if uri not in uris:
-            raise _wrong(f"names {uri}, of which no file came", *path, "executor_info", "ort")
+            raise _wrong(f"names {uri}, no asset of the package", *path, "executor_info", "ort")
     return {**body, "executor_info": references.renamed(info, uris)}
 
 
