@@ -197,7 +197,7 @@ def test_there_is_nothing_to_do_where_nothing_covered_differs(
             lambda m: m["components"]["det"]["variants"]["onnx"]["executor_info"]["ort"].update(
                 model_file=f"sha256:{64 * 'a'}"
             ),
-            "of which no file came",
+            "no asset of the package",
         ),
     ],
 )
