@@ -220,6 +220,20 @@ def test_blobs_are_looked_for_beside_the_context_file_that_the_variant_names(
     assert "'m_qnn.bin' does not exist" in refused(root)
 
 
+@pytest.mark.parametrize("place", ["{uri}/sub/any.onnx", "sub/any.onnx"])
+def test_blobs_lie_at_the_top_of_what_they_lie_in(tmp_path: Path, place: str) -> None:
+    uri = with_asset(tmp_path, {"sub/m_qnn.bin": b"blob"})
+    node = ep_context(embed_mode=0, ep_cache_context="m_qnn.bin", main_context=1)
+    files = {"m.onnx": raw(model(nodes=[node])), "sub/m_qnn.bin": b"blob"}
+    told = ort("m.onnx", **{CONTEXT: place.replace("{uri}", uri)})
+    assert "must lie in the variant's directory itself" in refused(
+        package(tmp_path, files, ort=told)
+    )
+    write(tmp_path / "v" / "sub", {"m.onnx": files["m.onnx"]})
+    package(tmp_path, ort=ort("sub/m.onnx", **{CONTEXT: "any.onnx"}))
+    assert "must lie in the variant's directory itself" in refused(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("told", "reason"),
     [

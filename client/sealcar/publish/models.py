@@ -110,8 +110,9 @@ def _referenced(view: memoryview, model: str, around: Around) -> list[tuple[Plac
 
     scan = onnxscan.scan(view)
     external = rules.external_files(scan, find)
-    # blobs have bare names, so they lie at the top of whatever they lie in
-    blobs = rules.blob_files(scan, around.blobs.name(posixpath.basename(model)))
+    # blobs have bare names: they lie at the top of whatever they lie in, and so does the model
+    beside_blobs = around.blobs.name(posixpath.basename(model))
+    blobs = rules.blob_files(scan, model if "/" in model else beside_blobs)
     return [
         *((place, name, INITIALIZERS) for name in external),
         *((around.blobs, name, BLOB) for name in blobs),
