@@ -12,7 +12,7 @@ from support import eps, flows, models, plain_packages
 
 from sealcar import publish
 from sealcar.errors import InvalidPackageError, InvalidRequestError, PlaintextRefusedError
-from sealcar.ort import load
+from sealcar.ort import load, runtime, set_read_callback
 from sealcar.ort.configuration import PackageOptionWarning
 
 if TYPE_CHECKING:
@@ -126,6 +126,10 @@ def test_a_compiled_model_loads_from_wherever_a_package_has_its_blob_plain_and_s
                 gc.collect()
                 got = session.run(None, models.sample_input())[0]
                 assert got == pytest.approx(want, abs=flows.TOLERANCE), (case, source)
+        # a session made by hand gets the blob of an asset, too
+        options = ep.options()
+        set_read_callback(options, client.scope("p2", "main", "v"))
+        runtime.onnxruntime().InferenceSession(model, options, enable_fallback=0)
     assert list((tmp_path / "work").iterdir()) == []
 
 

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,10 +20,10 @@ from sealcar.errors import (
 )
 from sealcar.ort import plain, sources
 from sealcar.ort.plain.files import FileReader
+from sealcar.ort.scopes import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 SECRET = b"secret"
 
@@ -196,6 +197,30 @@ def test_what_was_found_is_read_though_its_name_means_another_file_by_now(tmp_pa
         assert scope.read(found) == b"own"
         assert bytes(scope.view(found)) == b"own"
         assert scope.read(scope.beside("", "sub/n", sources.BLOB)) == b"sub"
+
+
+def test_names_that_nobody_checked_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    files = {"variant_directory": ".", "executor_info": {"ort": {"model_file": "x\x1b[2J"}}}
+    components = {"c\x1b[2J": {"variants": {"v\n": files}}}
+    with closing(opened(manifest(tmp_path / "p", components=components))) as scope:
+        with pytest.raises(InvalidPackageError) as caught:
+            model_of(scope)
+        assert str(caught.value).isprintable()
+        placed = scope.name.placed(NotFoundError("none"), "read", "b\x1b[2J")
+        assert str(placed).isprintable()
+
+
+def test_a_package_may_be_named_by_a_relative_path_or_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world(tmp_path / "w", {"model_file": "m"}).close()
+    monkeypatch.chdir(tmp_path / "w")
+    (tmp_path / "w" / "link").symlink_to("p")
+    for path in (Path("p"), Path("link"), tmp_path / "w" / "link"):
+        with closing(opened(path)) as scope, monkeypatch.context() as elsewhere:
+            # from then on no relative path counts
+            elsewhere.chdir("/")
+            assert scope.read(scope.beside("", "link", sources.BLOB)) == b"own"
 
 
 def test_what_was_not_found_before_is_not_read(tmp_path: Path) -> None:

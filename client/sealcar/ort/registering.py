@@ -6,6 +6,7 @@ and whether a compilation's blobs and its model are published together, is his t
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 from sealcar.ort import adapters, configuration, options
@@ -33,7 +34,9 @@ def set_read_callback(
     """
     entries = configuration.entries_of(session_options)
     options.check_caller(entries, allow_plaintext_files=allow_plaintext_files)
-    blobs = {name: name for name in blobs_of(SealedSource(scope))}
+    names = blobs_of(SealedSource(scope))
+    # a provider knows the last part of a name alone, of a blob in a shared asset; own ones win
+    blobs = {posixpath.basename(name): name for name in reversed(names)}
     adapters.registrar().set_read(session_options, BlobReader(scope, blobs))
 
 

@@ -36,10 +36,10 @@ class DirectoryName:
         """Return the error with what it lacks of its place filled in."""
         return error.at(
             phase=phase,
-            package=self.package,
-            component=self.component,
-            variant=self.variant,
-            payload=payload,
+            package=_harmless(self.package),
+            component=_harmless(self.component),
+            variant=_harmless(self.variant),
+            payload=_harmless(payload),
         )
 
 
@@ -160,3 +160,8 @@ class DirectoryScope:
             return read()
         except SealcarError as error:
             raise self.name.placed(error, "read", name) from error.__cause__
+
+
+def _harmless(name: str) -> str:
+    """Return a name that nobody has checked as a message may have it."""
+    return name if name.isprintable() else ascii(name)[1:-1]
