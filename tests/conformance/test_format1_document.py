@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import b64
-from sealcar_server.sealing.record import SealRecord
+from sealcar_server.sealing.record import SealRecord, Transit
 
 DOCUMENT: Final = (Path(__file__).parents[2] / "docs/format.md").read_text()
 SHORT: Final = {"wrapped": 60}
@@ -42,10 +42,19 @@ def test_the_example_is_a_record_that_uses_every_field() -> None:
     value = example()
     parsed = record.parse(json.dumps(value).encode())
     assert json.loads(record.serialise(parsed)) == value
-    assert all(getattr(parsed, field.name) for field in dataclasses.fields(SealRecord))
+    fields = {field.name for field in dataclasses.fields(SealRecord)}
+    assert all(getattr(parsed, name) for name in fields - {"transit"})
     payloads = [*parsed.variants[0].payloads, *parsed.assets[0].payloads]
     for field in ("commitment", "digest", "sha256"):
         assert any(getattr(payload, field) for payload in payloads)
+
+
+def test_a_record_in_transit_is_one_with_a_member_more() -> None:
+    for transit in ({}, {"not_after": 4_102_444_800}):
+        value = example() | {"transit": transit}
+        parsed = record.parse(json.dumps(value).encode())
+        assert parsed.transit == Transit(transit.get("not_after", 0))
+        assert json.loads(record.serialise(parsed)) == value
 
 
 def test_every_field_of_the_example_is_explained() -> None:

@@ -9,20 +9,30 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    derive_private_key,
+)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from support.streams import seal, writer_with
 
-from sealcar_server.keys.provider import package_context
+from sealcar_server.keys.provider import package_context, transit_context
+from sealcar_server.keys.recipient import fingerprint
 from sealcar_server.sealing import record
 from sealcar_server.sealing.canonical import canonical, covered
 from sealcar_server.sealing.derivation import PackageKeys, derive
 from sealcar_server.sealing.encoding import enc
 from sealcar_server.sealing.fields import b64
 from sealcar_server.sealing.layout import FIRST_PIECE
-from sealcar_server.sealing.record import RecordPayload, RecordVariant, SealRecord
+from sealcar_server.sealing.record import RecordPayload, RecordVariant, SealRecord, Transit
 from sealcar_server.sealing.secret import SecretBuffer
 
 if TYPE_CHECKING:
@@ -57,6 +67,18 @@ MANIFEST: Final[dict[str, JsonValue]] = {
         }
     },
 }
+# the package key for each recipient, by HPKE, whose ephemeral keys are random
+WRAPPED: Final[dict[str, str]] = {
+    "x25519": (
+        "c8cb3c76f965a96f01a7595e40d65712f0a144b7fefb0c24936534461dcd484fd42a7996eddab8de"
+        "a78d1c1f25176b187473b1ec36dde808b8cb817086fb79b78d626ff54a9c9bdfd6c2f9c4120abd36"
+    ),
+    "p256": (
+        "0467b4aa58bebbee15e9231e5331559536588ff1240932d17e8080d132fe8042805fd7e1164e4d4e"
+        "b30702b0e24ec2e0d3e18cf49d72f49608a4b1d81cd539161685232d007f37e3a7abf6e562585912"
+        "74bad2e84e7d736cc2c352b7beb7f5f8a8c24ec41e0f2670fe79e882a8baf110ad"
+    ),
+}
 CANONICAL: Final = (
     "null",
     "-0",
@@ -85,8 +107,10 @@ def make(target: Path) -> None:
         manifest = {**MANIFEST, "additional_metadata": {"sealcar": envelope}}
         (store / FOLDER / "manifest.json").write_text(_dump(manifest))
         vectors = _vectors(keys, root, package_id, text)
+        transit = _transit(keys, record.parse(text))
     (target / "vectors.json").write_text(_dump(vectors))
     (target / "broken.json").write_text(_dump(_broken()))
+    (target / "transit.json").write_text(_dump(transit))
 
 
 def _dump(value: Any) -> str:  # noqa: ANN401  (any JSON)
@@ -182,6 +206,47 @@ def _asset(root: bytes, package_id: bytes, keys: PackageKeys) -> dict[str, str]:
             asset_id, "vocab.txt", hashlib.sha256(b"abc").digest()
         ).hex(),
     }
+
+
+def recipients() -> dict[str, X25519PrivateKey | EllipticCurvePrivateKey]:
+    """Return the private keys that the package is wrapped for."""
+    number = int.from_bytes(fixed("P-256 recipient", 31), "big")
+    return {
+        "x25519": X25519PrivateKey.from_private_bytes(fixed("X25519 recipient", 32)),
+        "p256": derive_private_key(number, SECP256R1()),
+    }
+
+
+def _transit(keys: PackageKeys, sealed: SealRecord) -> list[dict[str, Any]]:
+    """Return the records of the package on its way to each recipient."""
+    publisher = Ed25519PrivateKey.from_private_bytes(fixed("publisher", 32))
+    made = []
+    for kind, private in recipients().items():
+        name = fingerprint(private.public_key())
+        sent = replace(
+            sealed,
+            kek_alias=name,
+            kek_version=name,
+            # made once: it can't be made alike again
+            wrapped=bytes.fromhex(WRAPPED[kind]),
+            transit=Transit(not_after=4102444800),
+        )
+        text = record.serialise(sent)
+        made.append(
+            {
+                "kind": kind,
+                "private_key": private.private_bytes(
+                    Encoding.DER, PrivateFormat.PKCS8, NoEncryption()
+                ).hex(),
+                "recipient": name,
+                "wrap_context": transit_context(sealed.package_id, name).hex(),
+                "record": json.loads(text),
+                "tag": keys.tag(text).hex(),
+                "publisher": publisher.public_key().public_bytes_raw().hex(),
+                "signature": publisher.sign(record.signed_text(text)).hex(),
+            }
+        )
+    return made
 
 
 def _broken() -> list[dict[str, Any]]:
