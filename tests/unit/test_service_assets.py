@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from support.asset_packages import (
 )
 from support.services import ME, MODEL, SOMEBODY, Running
 
+from sealcar import modelpackage
 from sealcar.errors import (
     ConflictError,
     InvalidNameError,
@@ -224,6 +226,26 @@ def test_equal_assets_of_two_packages_are_one_file_and_both_are_readable(running
         assert running.read(scope, f"{uri}/weights.bin") == MODEL
         assert verified(running, name) == 4
     assert nothing_left(running)
+
+
+def test_imports_at_once_of_equal_assets_all_succeed(running: Running) -> None:
+    names = [f"p{number}" for number in range(6)]
+    package = AssetPackage.with_weights({**VOCABULARY, **LARGE})
+    with ThreadPoolExecutor(len(names)) as threads:
+        list(threads.map(lambda name: package.import_into(running, name), names))
+    for name in names:
+        assert verified(running, name) == 4
+    package.import_into(running, "last")
+    shared = {inode for name in names for inode in inodes(running.generation(name))}
+    assert set(inodes(running.generation("last"))) <= shared
+    assert nothing_left(running)
+
+
+def test_the_format_s_own_checks_find_nothing_wrong(running: Running) -> None:
+    AssetPackage.with_weights().import_into(running)
+    with modelpackage.open(running.generation()) as package:
+        report = modelpackage.validate(package)
+    assert (report.errors, report.warnings) == ((), ())
 
 
 def test_two_versions_of_a_package_share_too(running: Running) -> None:
