@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     default="",
     help="Go on with a check that was interrupted: that one printed the token.",
 )
+@click.option("--generation", type=click.IntRange(min=0), default=0, help="0: the newest.")
 @prints_json
 @asks_the_daemon
-def verify(client: Client, address: str, *, resume: str, as_json: bool) -> None:
+def verify(client: Client, address: str, *, resume: str, generation: int, as_json: bool) -> None:
     """Read every byte of the package ADDRESS and check it against the seal record.
 
     If the daemon is restarted meanwhile, the check goes on where it was. One that is interrupted
@@ -49,14 +50,15 @@ def verify(client: Client, address: str, *, resume: str, as_json: bool) -> None:
     if wanted != wanted.package:
         raise InvalidRequestError(f"verify takes a whole package: {wanted.package}")
     begun = time.monotonic()
-    with bytes_moving(f"verifying {wanted}", quiet=as_json) as show, _resumable(wanted) as keep:
+    again = f"sealcar verify {wanted}" + (f" --generation {generation}" if generation else "")
+    with bytes_moving(f"verifying {wanted}", quiet=as_json) as show, _resumable(again) as keep:
 
         def progress(step: Progress) -> None:
             keep(step.resume_token)
             show(step)
 
         found = client.catalogue.verify(
-            wanted.name, wanted.version, resume=resume, progress=progress
+            wanted.name, wanted.version, generation, resume=resume, progress=progress
         )
     seconds = time.monotonic() - begun
     if as_json:
@@ -69,12 +71,12 @@ def verify(client: Client, address: str, *, resume: str, as_json: bool) -> None:
 
 
 @contextmanager
-def _resumable(wanted: Address) -> Iterator[Callable[[str], None]]:
+def _resumable(command: str) -> Iterator[Callable[[str], None]]:
     """Say how to go on, if the check is cut; yields what takes the last token."""
     last = deque([""], maxlen=1)
     try:
         yield last.append
     except (KeyboardInterrupt, ResourceError, KeyUnavailableError):
         if last[0]:
-            click.echo(f"to go on: sealcar verify {wanted} --resume {last[0]}", err=True)
+            click.echo(f"to go on: {command} --resume {last[0]}", err=True)
         raise
