@@ -110,10 +110,19 @@ class Looking:
         return self._policy.allows(principal, Right.LIST, name, component)
 
     def _assets(self, principal: Principal, opened: OpenedPackage) -> Iterator[AssetValue]:
+        """Yield the assets but for those that only components use that the caller doesn't see."""
         name = opened.place.name
+        seen = {
+            item.component: self._may_list(principal, name, item.component)
+            for item in opened.record.components
+        }
+        shown: set[str] = set()
+        hidden: set[str] = set()
+        for variant in opened.record.variants:
+            used = (asset.uri for asset in opened.assets_of(variant))
+            (shown if seen.get(variant.component) else hidden).update(used)
         for asset in opened.record.assets:
-            users = opened.users_of(asset.uri)
-            if not users or any(self._may_list(principal, name, user.component) for user in users):
+            if asset.uri in shown or asset.uri not in hidden:
                 yield asset_value(asset)
 
     def _generations(self, name: str, version: str) -> Iterator[int]:
