@@ -182,5 +182,13 @@ def test_moving_from_a_model_that_was_rewritten_before_tells_the_newer_source_al
 
 def test_the_runtimes_own_format_is_told_by_its_identifier() -> None:
     assert onnxscan.is_ort_format(b"\x14\0\0\0ORTM\0")
-    for other in (b"\x14\0\0\0ORTM", b"\x14\0\0\0ORTT\0\0", b"ORTM", b""):
+    for other in (b"\x14\0\0\0ORT", b"\x14\0\0\0ORTT\0\0", b"ORTM", b""):
         assert not onnxscan.is_ort_format(other)
+
+
+def test_what_may_be_of_that_format_and_an_onnx_model_as_well_is_refused() -> None:
+    # a field of 5 bytes that parsers of ONNX step over, then a model
+    both = b"\xfa\x01\x05xORTM" + raw(model())
+    assert onnx.ModelProto.FromString(both).graph.name == "g"
+    with pytest.raises(InvalidPackageError, match="could be taken"):
+        onnxscan.is_ort_format(both)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sealcar.onnxscan import EpContextNode, ModelScan
     from sealcar.ort.sources import Source
 
-# what a flatbuffer of this format has at this place
-_IDENTIFIER: Final = slice(4, 8), b"ORTM"
 # the operator's name stands in such a file as it is
 _COMPILED: Final = b"EPContext"
 
@@ -55,7 +53,7 @@ def read(source: Source) -> Model:
     """
     name = scopes.model_of(source)
     data = source.read(name)
-    if is_ort_format(data):
+    if onnxscan.is_ort_format(data):
         try:
             _check_alone(source, data)
         except InvalidPackageError as error:
@@ -63,12 +61,6 @@ def read(source: Source) -> Model:
         return Model(name, data)
     found = onnxscan.scan(data)
     return Model(name, data, _blobs(found, source, name), initializers.resolve(found, source, name))
-
-
-def is_ort_format(data: bytes) -> bool:
-    """Return whether a model is in ONNX Runtime's own format."""
-    place, identifier = _IDENTIFIER
-    return data[place] == identifier
 
 
 def _check_alone(source: Source, data: bytes) -> None:

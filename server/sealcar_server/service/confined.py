@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar.errors import ExhaustedError, InvalidPackageError
-from sealcar.onnxscan import jobs
+from sealcar.onnxscan import jobs, ortformat
 from sealcar_server.service.checking import suspects
 from sealcar_server.service.onlooker import Onlooker
 from sealcar_server.service.unchangeable import filled, put
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _MEMORY: Final = 512 << 20
 _AT_ONCE: Final = 4
 _MODELS: Final = 32
-_HEAD: Final = 8
 _log: Final = structlog.get_logger("sealcar")
 
 
@@ -121,19 +120,11 @@ def _job(suspect: Suspect, descriptor: int) -> jobs.Job:
 def _is_ort_format(reader: SealedReader, scratch: Scratch) -> bool:
     """Tell whether it is a model in ORT's own format, of which no more is read.
 
-    Its first word is the place of a table: small, and a multiple of four. A protobuf parser that
-    is given such bytes meets a field of number 0, or the end of a group: it is no ONNX model too.
-
     Raises:
-        InvalidPackageError: it may be both.
+        InvalidPackageError: it may be that and an ONNX model too.
     """
     span = reader.read_segment(0, scratch)
-    head = bytes(scratch.plain[: min(span.plain_size, _HEAD)])
-    if head[4:] != b"ORTM":
-        return False
-    if head[2:4] != b"\0\0" or head[0] % 4:
-        raise InvalidPackageError("it could be taken for a model in ORT format and for another one")
-    return True
+    return ortformat.is_ort_format(scratch.plain[: min(span.plain_size, ortformat.HEAD)])
 
 
 def _copied(opening: Opening, suspect: Suspect, scratch: Scratch) -> int | None:
