@@ -30,7 +30,7 @@ from sealcar.errors import (
     SealcarError,
     TruncatedError,
 )
-from sealcar_server.service import incoming
+from sealcar_server.service import composing, incoming
 from sealcar_server.service.values import ImportPlan, ScopeKey
 
 if TYPE_CHECKING:
@@ -245,6 +245,23 @@ def test_more_assets_than_a_package_may_have_are_refused(
                 session.payload("", "", "a", "other", 0, asset=f"sha256:{number:064x}")
             with pytest.raises(InvalidPackageError, match="over 3 shared assets"):
                 session.payload("", "", "a", "other", 0, asset=f"sha256:{3:064x}")
+        assert not any((running.store_path / ".staging").iterdir())
+
+
+def test_variants_can_not_multiply_the_files_of_an_asset_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A description names them for each variant: few files must not fill the daemon's memory."""
+    monkeypatch.setattr(composing, "MAX_SEEN", 99)
+    files = {f"{number:04}": b"" for number in range(10)}
+    uri = uri_of(files)
+    variants = [("det", f"v{number}") for number in range(10)]
+    package = AssetPackage(
+        {uri: files}, dict.fromkeys(variants, ort(f"{uri}/0000")), bare=tuple(variants)
+    )
+    with Running(tmp_path) as running:
+        with pytest.raises(InvalidPackageError, match="have 100 payloads together"):
+            package.import_into(running)
         assert not any((running.store_path / ".staging").iterdir())
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # tells whoever looks at the variant alone that its payloads are sealed
 NAMESPACE: Final = "sealcar"
 MARK: Final[Mapping[str, str]] = {"format": "1"}
+MAX_SEEN: Final = 100_000
 
 Payloads = dict[tuple[str, str], tuple["RecordPayload", ...]]
 
@@ -77,10 +78,10 @@ def compose(
 
     Raises:
         InvalidPackageError: the manifest isn't written inline, names a shared asset that isn't one
-            of these, or couldn't be opened again.
+            of these, has too many payloads, or couldn't be opened again.
     """
     parts = covered(manifest)
-    _check_assets(manifest, {asset.uri for asset in assets})
+    _check_assets(manifest, payloads, assets)
     variants = tuple(
         RecordVariant(
             item.component,
@@ -159,15 +160,26 @@ def _object(value: JsonValue) -> dict[str, JsonValue]:
     return value
 
 
-def _check_assets(manifest: dict[str, JsonValue], uris: set[str]) -> None:
+def _check_assets(
+    manifest: dict[str, JsonValue], payloads: Payloads, assets: tuple[RecordAsset, ...]
+) -> None:
+    sizes = {asset.uri: len(asset.payloads) for asset in assets}
+    seen = sum(map(len, payloads.values()))
     for component, body in _object(manifest["components"]).items():
         for variant, item in _object(_object(body)["variants"]).items():
             for uri in named(_object(item).get("executor_info")):
-                if uri not in uris:
+                if uri not in sizes:
                     place = pointer("components", component, "variants", variant, "executor_info")
                     raise InvalidPackageError(
                         f"manifest: {place}/ort names {uri}, no asset of the package"
                     )
+                seen += sizes[uri]
+    # a description has those of an asset once for each variant that refers to it
+    if seen > MAX_SEEN:
+        raise InvalidPackageError(
+            f"its variants have {seen} payloads together, those of shared assets counted for each; "
+            f"at most {MAX_SEEN} are allowed"
+        )
 
 
 def _check_opens(manifest: bytes, text: bytes) -> None:

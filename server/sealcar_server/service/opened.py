@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from sealcar import names
@@ -11,7 +12,7 @@ from sealcar_server.sealing.values import RecordAsset, RecordVariant
 from sealcar_server.service.references import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import RecordPayload, SealRecord
@@ -116,16 +117,24 @@ class OpenedPackage:
 
     def assets_of(self, variant: RecordVariant) -> tuple[RecordAsset, ...]:
         """Return the shared assets that a variant refers to, in the record's order."""
+        if not self.record.assets:
+            return ()
         uris = named(self.body(variant.component, variant.variant).get("executor_info"))
         return tuple(asset for asset in self.record.assets if asset.uri in uris)
 
     def users_of(self, uri: str) -> tuple[RecordVariant, ...]:
         """Return the variants that refer to a shared asset."""
-        return tuple(
-            variant
-            for variant in self.record.variants
-            if any(asset.uri == uri for asset in self.assets_of(variant))
-        )
+        return self._users.get(uri, ())
+
+    @cached_property
+    def _users(self) -> Mapping[str, tuple[RecordVariant, ...]]:
+        # both may be many, so they are gone through once and not for each other
+        found: dict[str, list[RecordVariant]] = {}
+        for variant in self.record.variants:
+            body = self.body(variant.component, variant.variant)
+            for uri in named(body.get("executor_info")):
+                found.setdefault(uri, []).append(variant)
+        return {uri: tuple(variants) for uri, variants in found.items()}
 
     def _unknown(self, component: str, variant: str) -> NotFoundError:
         if (component, variant) in self.unsealed:
