@@ -65,6 +65,8 @@ def test_verify_ends_when_nobody_listens_any_more(running: Running) -> None:
 CALLS: list[Callable[[Running, str], object]] = [
     lambda running, name: running.looking.get(ME, name),
     lambda running, name: running.packages.verify(ME, name, "", 0, lambda *_: None),
+    lambda running, name: running.service.validator.validate(ME, name),
+    lambda running, name: running.service.resealer.reseal(ME, name, "", None),
     lambda running, name: running.payloads.open(ME, ScopeKey(name, "", "det", "onnx")),
     lambda running, name: running.read(ScopeKey(name, "", "det", "onnx")),
     lambda running, name: running.begin(ScopeKey(name, "", "det", "new")),
@@ -122,6 +124,9 @@ def test_a_grant_for_one_component_shows_that_one_alone(running: Running) -> Non
         assert strict.read(ScopeKey("ocr", "", "det", "onnx")) == MODEL
         with pytest.raises((DeniedError, NotFoundError)):
             strict.read(ScopeKey("ocr", "", "rec", "onnx"))
+        assert strict.looking.resolve(ME, ScopeKey("ocr", "", "det", "onnx"), "model.onnx").payloads
+        with pytest.raises(NotFoundError):
+            strict.looking.resolve(ME, ScopeKey("ocr", "", "rec", "onnx"), "model.onnx")
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,10 @@ class Resealer:
             self._trail.decision(principal, Right.RESEAL, **asked, **dry) as entry,
             during("reseal", **asked),
         ):
-            names.store_name(name)
-            entry.rule = self._policy.require(principal, Right.RESEAL, name)
-            version = version or self._opener.place(name).version
+            with during("open", **asked):
+                names.store_name(name)
+                entry.rule = self._policy.require(principal, Right.RESEAL, name)
+                version = version or self._opener.place(name).version
             with self._turns.of(name, version):
                 found = self._found(name, version)
                 entry.resolved(version, found.place.number)

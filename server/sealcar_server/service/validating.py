@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sealcar import names
 from sealcar.errors import (
     DamagedError,
     InvalidNameError,
@@ -68,7 +69,8 @@ class Validator:
         asked: dict[str, str | int] = {"package": name, "version": version}
         asked["generation"] = generation
         with self._trail.decision(principal, Right.VERIFY, **asked) as entry:
-            with during("validate", **asked):
+            with during("open", **asked):
+                names.store_name(name)
                 entry.rule = self._gate.require_even_locked(principal, Right.VERIFY, name)
                 place = self._opener.place(name, version, generation)
             entry.resolved(place.version, place.number)
