@@ -18,7 +18,7 @@ from support.custodies import (
 )
 
 from sealcar.errors import KeyRefusedError, KeyUnavailableError
-from sealcar_server.keys.provider import WrappedKey, package_context
+from sealcar_server.keys.provider import WrappedKey, package_context, transit_context
 from sealcar_server.keys.ring import KeyRing
 from sealcar_server.sealing.encoding import enc
 from sealcar_server.sealing.secret import SecretBuffer
@@ -39,6 +39,7 @@ OTHERS: Final = {
     "another package": package_context(b"q" * 16),
     "another format": enc("sealcar v1 key wrap", "2", b"p" * 16),
     "another purpose": enc("sealcar v1 store key wrap", "1", b"p" * 16),
+    "a package in transit": transit_context(b"p" * 16, "customer"),
     "a cut one": CONTEXT[:-1],
     "none": b"",
 }

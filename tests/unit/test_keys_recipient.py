@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa, x25519
 
 from sealcar.errors import ConfigurationError, KeyRefusedError
 from sealcar_server.keys.provider import TRANSIT, WrappedKey, package_context, transit_context
+from sealcar_server.keys.recipient import RecipientProvider
 from sealcar_server.keys.registry import open_provider
 from sealcar_server.keys.source import KeySource, parse
 from sealcar_server.sealing.secret import SecretBuffer
@@ -104,6 +105,13 @@ def test_nothing_that_lies_in_a_store_is_wrapped_or_unwrapped(tmp_path: Path, ki
             receiver.unwrap(own, context)
 
 
+def test_a_public_key_that_no_pair_has_is_refused() -> None:
+    nobodys = x25519.X25519PublicKey.from_public_bytes(bytes(32))
+    made = RecipientProvider(nobodys, None, "nobody's key")
+    with pytest.raises(KeyRefusedError, match="nobody can use"):
+        wrapped(made)
+
+
 def test_a_private_key_under_a_passphrase_needs_it(tmp_path: Path) -> None:
     path = write_private(tmp_path / "private", KEYS["p256"], b"correct horse")
     secret = tmp_path / "secret"
@@ -140,7 +148,7 @@ UNFIT = {
 @pytest.mark.parametrize("key", UNFIT.values(), ids=UNFIT)
 def test_a_key_that_doesnt_fit_is_refused(tmp_path: Path, key: Any) -> None:  # noqa: ANN401  (any key)
     for path in (write_public(tmp_path / "a", key), write_private(tmp_path / "b", key)):
-        with pytest.raises(ConfigurationError, match="2048 bits, P-256 or X25519"):
+        with pytest.raises(ConfigurationError, match="8192 bits, P-256 or X25519"):
             provider(path)
 
 

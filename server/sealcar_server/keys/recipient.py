@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KIND: Final = "recipient"
 _KEY: Final = 32
-_LEAST_RSA: Final = 2048
+_LEAST_RSA, _MOST_RSA = 2048, 8192  # bits
 _MOST: Final = 64 << 10
 _PRIVATE: Final = b"PRIVATE KEY-----"
 
@@ -72,14 +72,17 @@ class RecipientProvider:
         """Wrap a key for a package in transit.
 
         Raises:
-            KeyRefusedError: the context is another one's.
+            KeyRefusedError: the context is another one's, or the key is one that no pair has.
         """
         _refuse_others(context)
         plain = bytes(key.view)
-        if isinstance(self._public, rsa.RSAPublicKey):
-            blob = self._public.encrypt(plain, _oaep(context))
-        else:
-            blob = _suite(self._public).encrypt(plain, self._public, info=context)
+        try:
+            if isinstance(self._public, rsa.RSAPublicKey):
+                blob = self._public.encrypt(plain, _oaep(context))
+            else:
+                blob = _suite(self._public).encrypt(plain, self._public, info=context)
+        except ValueError as error:
+            raise KeyRefusedError(f"{self._place} is a key that nobody can use") from error
         return WrappedKey(self._version, blob)
 
     def unwrap(self, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
@@ -132,7 +135,7 @@ def public_key(text: bytes, what: str) -> Public:
     """Return a recipient's public key.
 
     Raises:
-        ConfigurationError: it isn't PEM of an RSA key of at least 2048 bits, P-256 or X25519.
+        ConfigurationError: it isn't PEM of an RSA key of 2048 to 8192 bits, P-256 or X25519.
     """
     try:
         key = serialization.load_pem_public_key(text)
@@ -172,7 +175,7 @@ def _private_key(text: SecretBuffer, secret: Path | None, path: Path) -> Private
 def _check(key: Public, what: str) -> None:
     fits = True
     if isinstance(key, rsa.RSAPublicKey):
-        fits = key.key_size >= _LEAST_RSA
+        fits = _LEAST_RSA <= key.key_size <= _MOST_RSA
     elif isinstance(key, ec.EllipticCurvePublicKey):
         fits = isinstance(key.curve, ec.SECP256R1)
     if not fits:
@@ -180,7 +183,7 @@ def _check(key: Public, what: str) -> None:
 
 
 def _unfit(what: str) -> ConfigurationError:
-    return ConfigurationError(f"{what} must be RSA with at least 2048 bits, P-256 or X25519")
+    return ConfigurationError(f"{what} must be RSA with 2048 to 8192 bits, P-256 or X25519")
 
 
 def _refuse_others(context: bytes) -> None:

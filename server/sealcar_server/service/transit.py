@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.opened import OpenedPackage
 
+MAX_KEY: Final = 64 << 10
 FINGERPRINT: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -49,6 +50,8 @@ class Recipient:
         """Raise InvalidRequestError if it doesn't say who, or is over already."""
         if bool(self.alias) is bool(self.key):
             raise InvalidRequestError("a recipient is an alias of the configuration, or a key")
+        if len(self.key) > MAX_KEY:
+            raise InvalidRequestError(f"a public key has at most {MAX_KEY} bytes")
         if FINGERPRINT.fullmatch(self.alias):
             raise InvalidRequestError(f"{shown(self.alias)} is no alias of the configuration")
         if self.not_after and self.not_after <= time.time():
