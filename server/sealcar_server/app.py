@@ -296,6 +296,8 @@ class _Daemon:
                 "what it reads; run it as a user of its own for production",
                 uid=os.geteuid(),
             )
+        if settings.store.read_only:
+            _log.info("the store is only read: store.read_only")
         if self.service.keys.locked:
             _log.warning("locked: no key before `sealcar unlock`")
         _log.info(

@@ -98,10 +98,9 @@ def prune(client: Client, address: str, *, keep: int, dry_run: bool, as_json: bo
     if as_json:
         report.emit({**asdict(done), "dry_run": dry_run})
         return
-    tables.show(
-        ["package", "version", "generation"],
-        [[each.name, each.version, each.generation] for each in done.generations],
-    )
+    rows = [[each.name, each.version, each.generation] for each in done.generations]
+    if rows:
+        tables.show(["package", "version", "generation"], rows)
     verb = "would free" if dry_run else "freed"
     click.echo(f"{len(done.generations)} generations; {verb} {report.size(done.freed)}")
 
