@@ -87,6 +87,8 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 def test_rapidocr_reads_the_same_with_its_three_models_and_its_dictionary_from_the_vault(
     vault: Vault,
 ) -> None:
+    (asset,) = vault.client.catalogue.get("rapidocr").assets
+    assert [payload.name for payload in asset.payloads] == [real_pipelines.DICTIONARY]
     sessions = {name: vault.load("rapidocr", name) for name in real_pipelines.MODELS}
     pages = real_pipelines.two_pages()
     want = real_pipelines.plain_ocr()(pages)

@@ -132,6 +132,13 @@ def test_what_an_asset_may_hold_is_what_a_variant_may(tmp_path: Path) -> None:
     found(tmp_path)
 
 
+def test_a_name_in_an_asset_leaves_room_for_the_name_of_the_asset(tmp_path: Path) -> None:
+    uri = with_asset(tmp_path, {"/".join("abcdefghijklmnop"): b"16 deep"})
+    message = refused(package(tmp_path, {"m.onnx": MODEL}))
+    assert uri in message
+    assert "over 16 components" in message
+
+
 def test_an_asset_without_a_file_is_refused(tmp_path: Path) -> None:
     uri = with_asset(tmp_path, {})
     (tmp_path / "shared_assets" / uri.replace(":", "-")).mkdir(parents=True)

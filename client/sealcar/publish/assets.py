@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import InvalidPackageError
+from sealcar.publish.files import checked_name
 from sealcar.publish.models import add_model, beside, is_model
 from sealcar.publish.payloads import OTHER, Payloads
 
@@ -56,6 +57,9 @@ def finish(asset: Payloads) -> None:
 
 def _check_content(asset: Payloads) -> None:
     files = [asset.tree.open(name) for name in asset.tree.walk()]
+    for file in files:
+        # as variants call it
+        checked_name(f"{asset.asset}/{file.name}")
     if not files:
         raise InvalidPackageError("it has no files")
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_WORKERS)) as pool:
