@@ -65,7 +65,7 @@ def test_a_key_that_the_caller_brings_needs_the_right_to_export_in_plain(tmp_pat
         exporter = running.service.exporter
         with pytest.raises(DeniedError, match="export-plain"):
             exporter.export(ME, PLACE, recipient=Recipient("", PEM))
-        assert exporter.export(ME, PLACE, recipient=Recipient(KEK)).files == 2
+        assert exporter.export(ME, PLACE, recipient=Recipient(KEK)).place.number == 1
         with pytest.raises(NotFoundError):
             exporter.export(SOMEBODY, PLACE, recipient=Recipient(KEK))
 

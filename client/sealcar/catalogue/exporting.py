@@ -106,6 +106,9 @@ class Intake:
             AlreadyExistsError, ExhaustedError, StorageError: it can't be written.
         """
         step = answer.WhichOneof("step")
+        if step == "progress":
+            self._tell(answer.progress.done)
+            return None
         if (step == "begin") is not (self._begin is None):
             raise IncompatibleError("the daemon sent an export's messages in a wrong order")
         if step == "begin":
@@ -116,8 +119,6 @@ class Intake:
             self._data(answer.data)
         elif step == "finish":
             return self._finish(answer.finish)
-        elif step == "progress":
-            self._tell(answer.progress.done)
         else:
             raise IncompatibleError("the daemon sent a message that this release doesn't know")
         return None
@@ -173,7 +174,8 @@ class Intake:
 
     def _tell(self, done: int) -> None:
         if self._progress is not None:
-            self._progress(values.Progress(done, self._announced.size, self._path))
+            total = self._begin.size if self._begin else 0
+            self._progress(values.Progress(done, total, self._path))
 
 
 def _above(path: str) -> list[str]:

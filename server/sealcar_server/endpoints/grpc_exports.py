@@ -9,6 +9,7 @@ from sealcar.v1 import package_store_pb2 as pb
 from sealcar_server.endpoints.grpc_payloads import Scratches
 from sealcar_server.service.exporting import Preparing
 from sealcar_server.service.failing import during
+from sealcar_server.service.outgoing import Outgoing
 from sealcar_server.service.transit import Recipient
 
 if TYPE_CHECKING:
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.principal import Principal
     from sealcar_server.endpoints.grpc_payloads import Meter
-    from sealcar_server.service.exporting import Export, Exporter
-    from sealcar_server.service.outgoing import Outgoing
+    from sealcar_server.service.exporting import Export, Exporter, Step
 
 
 class Exports:
@@ -53,14 +53,15 @@ class Exports:
         export = self._exporter.export(
             caller, place, plain=request.plain, recipient=_recipient(request)
         )
-        yield pb.ExportResponse(begin=_begin(export))
         known = {"package": export.place.name, "version": export.place.version}
+        files = 0
         with during("export", **known), self._scratches.one() as scratch:
             for step in export.steps(scratch):
                 if isinstance(step, bytes) and request.plain:
                     self._meter.moved("read", "grpc", len(step))
-                yield _message(step)
-        yield pb.ExportResponse(finish=pb.ExportFinish(files=export.files))
+                files += isinstance(step, Outgoing)
+                yield _message(export, step)
+        yield pb.ExportResponse(finish=pb.ExportFinish(files=files))
 
 
 def _recipient(request: pb.ExportRequest) -> Recipient | None:
@@ -69,19 +70,18 @@ def _recipient(request: pb.ExportRequest) -> Recipient | None:
     return Recipient(request.recipient, request.recipient_key, request.not_after)
 
 
-def _message(step: Outgoing | Preparing | bytes) -> pb.ExportResponse:
+def _message(export: Export, step: Step) -> pb.ExportResponse:
     if isinstance(step, bytes):
         return pb.ExportResponse(data=step)
     if isinstance(step, Preparing):
         return pb.ExportResponse(progress=pb.Progress(done=step.done))
-    return pb.ExportResponse(file=pb.ExportFile(path=step.path, size=step.size))
-
-
-def _begin(export: Export) -> pb.ExportBegin:
+    if isinstance(step, Outgoing):
+        return pb.ExportResponse(file=pb.ExportFile(path=step.path, size=step.size))
     place = export.place
-    return pb.ExportBegin(
+    begin = pb.ExportBegin(
         package=common.PackageRef(name=place.name, version=place.version),
         generation=place.number,
-        files=export.files,
-        size=export.size,
+        files=step.files,
+        size=step.size,
     )
+    return pb.ExportResponse(begin=begin)

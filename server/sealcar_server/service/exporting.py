@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sealcar.errors import InvalidRequestError
 from sealcar_server.access.permit import Permit
@@ -16,11 +16,9 @@ from sealcar_server.service.outgoing import (
     Outgoing,
     plain_files,
     plain_pieces,
-    plain_size,
     sealed_files,
 )
 from sealcar_server.service.outgoing_manifest import refuse_missing
-from sealcar_server.service.trees import tree_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,31 +41,38 @@ class Preparing:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """How many files follow, and their bytes together."""
+
+    files: int
+    size: int
+
+
+Step: TypeAlias = Preparing | Begun | Outgoing | bytes
+
+
+@dataclass(frozen=True)
 class Export:
     """One export that was allowed.
 
     Attributes:
         place: what is exported.
-        files: how many there are.
-        size: their bytes together.
         permit: checked before each piece that leaves.
     """
 
     place: Generation
-    files: int
-    size: int
     permit: Permit
     _source: SealedSource | PlainSource = field(repr=False)
 
-    def steps(self, scratch: Scratch) -> Iterator[Outgoing | Preparing | bytes]:
-        """Yield each file, followed by its bytes, in the order of paths.
+    def steps(self, scratch: Scratch) -> Iterator[Step]:
+        """Yield what there will be, then each file followed by its bytes, in the order of paths.
 
         Raises:
             DeniedError: the grant was taken away.
             DamagedError: a payload isn't what its record says.
             KeyRefusedError, KeyUnavailableError, StorageError: it can't be read.
         """
-        for step in self._source.files(scratch):
+        for step in self._source.steps(scratch):
             self.permit.check()
             yield step
             if isinstance(step, Outgoing):
@@ -81,12 +86,10 @@ class SealedSource:
 
     def __init__(self, opened: OpenedPackage, manifest: bytes | None = None) -> None:
         self._files = sealed_files(opened, manifest)
-        self.count = len(self._files)
-        self.size = sum(file.size for file in self._files)
 
-    def files(self, _scratch: Scratch) -> Iterator[Outgoing]:
-        """Yield them."""
-        yield from self._files
+    def steps(self, _scratch: Scratch) -> Iterator[Step]:
+        """Yield the files."""
+        yield from _listed(self._files)
 
 
 class PlainSource:
@@ -94,10 +97,8 @@ class PlainSource:
 
     def __init__(self, opener: Opener, opened: OpenedPackage) -> None:
         self._opener, self._opened = opener, opened
-        self.count = 1 + sum(1 for _ in every_payload(opened))
-        self.size = plain_size(opened)
 
-    def files(self, scratch: Scratch) -> Iterator[Outgoing | Preparing]:
+    def steps(self, scratch: Scratch) -> Iterator[Step]:
         """Read shared assets for their names' sake, then yield the files."""
         digests: dict[str, dict[str, bytes]] = {
             asset.uri: {} for asset in self._opened.record.assets
@@ -111,8 +112,12 @@ class PlainSource:
                     done += len(piece)
                     yield Preparing(done)
                 digests[held.owner.uri][held.payload.name] = digest.digest()
-        uris = {uri: tree_uri(files) for uri, files in digests.items()}
-        yield from plain_files(self._opener, self._opened, uris)
+        yield from _listed(plain_files(self._opener, self._opened, digests))
+
+
+def _listed(files: list[Outgoing]) -> Iterator[Step]:
+    yield Begun(len(files), sum(file.size for file in files))
+    yield from files
 
 
 class Exporter:
@@ -164,7 +169,7 @@ class Exporter:
             with during("export"):
                 refuse_missing(opened.missing)
                 source = self._source(opened, plain, recipient)
-            return Export(opened.place, source.count, source.size, permit, source)
+            return Export(opened.place, permit, source)
 
     def _recipient(self, plain: bool, recipient: Recipient | None) -> dict[str, str]:  # noqa: FBT001  (as given)
         if recipient is None:

@@ -6,6 +6,7 @@ stays there.
 
 from __future__ import annotations
 
+import hmac
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -16,12 +17,14 @@ from sealcar_server.sealing.values import RecordAsset
 from sealcar_server.service.failing import during
 from sealcar_server.service.opened import every_payload
 from sealcar_server.service.outgoing_manifest import plain_manifest, stored_manifest
-from sealcar_server.service.serving import open_file, open_reader
+from sealcar_server.service.serving import keyed_digest, open_file, open_reader
+from sealcar_server.service.trees import tree_uri
 from sealcar_server.store.generation import MANIFEST, asset_path, payload_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.service.opened import Held, OpenedPackage
     from sealcar_server.service.opening import Opener
@@ -63,26 +66,40 @@ def sealed_files(opened: OpenedPackage, manifest: bytes | None = None) -> list[O
     return _sorted(files)
 
 
-def plain_files(opener: Opener, opened: OpenedPackage, uris: Mapping[str, str]) -> list[Outgoing]:
+def plain_files(
+    opener: Opener, opened: OpenedPackage, digests: Mapping[str, Mapping[str, bytes]]
+) -> list[Outgoing]:
     """Return the files of a generation as they were before it was sealed.
 
     Args:
         opener: gives the keys.
         opened: the generation.
-        uris: of every shared asset: of the plaintext, by that of the ciphertext.
+        digests: SHA-256 of the plaintext of all payloads of each shared asset, by its URI and name.
     """
+    uris = {uri: tree_uri(files) for uri, files in digests.items()}
+    originals = {tree_uri(files): files for files in digests.values()}
     files = [_text(plain_manifest(opened, uris))]
-    for held in every_payload(opened):
-        pieces = plain_pieces(opener, opened, held)
-        files.append(Outgoing(_path(held, uris), held.payload.size, pieces))
+    with opener.keys(opened) as keys:
+        for held in every_payload(opened):
+            if not _is_copy(keys, held, originals):
+                pieces = plain_pieces(opener, opened, held)
+                files.append(Outgoing(_path(held, uris), held.payload.size, pieces))
     return _sorted(files)
 
 
-def plain_size(opened: OpenedPackage) -> int:
-    """Return the bytes of all files of a plain export together, before its URIs are known."""
-    # a URI in place of another is as long
-    manifest = len(plain_manifest(opened, {}))
-    return manifest + sum(held.payload.size for held in every_payload(opened))
+def _is_copy(keys: PackageKeys, held: Held, originals: Mapping[str, Mapping[str, bytes]]) -> bool:
+    """Tell whether a variant got a payload only when it was published, as its own of an asset.
+
+    References that ONNX Runtime doesn't follow lead there in a store; in a plain package they lead
+    to the asset again.
+    """
+    if isinstance(held.owner, RecordAsset):
+        return False
+    folder, _, name = held.payload.name.partition("/")
+    digest = originals.get(folder.replace("-", ":", 1), {}).get(name)
+    if digest is None or not held.payload.digest:
+        return False
+    return hmac.compare_digest(keyed_digest(keys, held, digest), held.payload.digest)
 
 
 def _sorted(files: list[Outgoing]) -> list[Outgoing]:
