@@ -1,8 +1,8 @@
-/* A plugin that computes nothing. It has a CPU, a GPU and an NPU that don't exist, and says of a
- * compiled model what its compatibility string asks for, so that a test can have every answer:
- * "optimal", "recompile", "unknown", "unsupported" or "error" for any devices, or one for each kind
- * of the first device, as in "cpu:optimal,npu:unsupported". "count:N" is optimal if N devices are
- * asked about. */
+/* A plugin that computes nothing, called as it is registered. It has a CPU, a GPU and an NPU that
+ * don't exist, and says of a compiled model what its compatibility string asks for, so that a test
+ * can have every answer: "optimal", "recompile", "unknown", "unsupported" or "error" for any
+ * devices, or one for each kind of the first device, as in "cpu:optimal,npu:unsupported". "count:N"
+ * is optimal if N devices are asked about. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,11 +30,12 @@ static const uint32_t factory_version = 23, provider_version = 23;
 static void *const *api, *const *ep_api;
 static const char *const kinds[KINDS] = {"cpu", "gpu", "npu"};
 static void *hardware[KINDS];
+static char own_name[64];
 
 static const char *get_name(const void *self)
 {
     (void)self;
-    return "VerdictExecutionProvider";
+    return own_name;
 }
 
 static const char *get_vendor(const void *self)
@@ -158,7 +159,8 @@ static void *validate(void *self, const void *const *devices, size_t count, cons
 void *CreateEpFactories(const char *name, const struct api_base *base, const void *logger,
                         void **factories, size_t most, size_t *count)
 {
-    (void)name, (void)logger;
+    (void)logger;
+    snprintf(own_name, sizeof own_name, "%s", name);
     if (most < 1)
         return NULL;
     api = base->get_api(OLDEST);

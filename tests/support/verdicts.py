@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from sealcar.ort.runtime import Device, Untyped
 
-EP: Final = "VerdictExecutionProvider"
+# the runtime is asked for the devices of providers that sealcar knows; this one isn't installed
+EP: Final = "NvTensorRTRTXExecutionProvider"
 KINDS: Final = ("cpu", "gpu", "npu")
 
 
@@ -24,7 +25,7 @@ def devices() -> dict[str, Device]:
     """Register the plugin once for the process; return its devices by their kind."""
     runtime.onnxruntime().set_default_logger_severity(4)
     library = eps.build("verdict_plugin.c")
-    runtime.onnxruntime().register_execution_provider_library("verdict", str(library))
+    runtime.onnxruntime().register_execution_provider_library(EP, str(library))
     return {kind_of(each): each for each in devices_of(EP)}
 
 

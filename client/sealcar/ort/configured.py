@@ -8,8 +8,6 @@ shows which kinds of devices it is made for.
 
 from __future__ import annotations
 
-import json
-import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from sealcar.ort.sessions import Provider
 
 CPU: Final = "CPUExecutionProvider"
+# a package without models, for the providers that sealcar knows
+_KINDS: Final = Path(__file__).parent / "device_kinds"
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Configured:
     def devices_of(self, ep: str) -> tuple[Device, ...]:
         """Return the devices that a provider is configured for.
 
-        Of one that isn't the first, and before 1.32 of any, they are all that it has here, since
-        the runtime doesn't tell which of them were chosen.
+        Of one that isn't the first or isn't known to sealcar, and before 1.32 of any, they are all
+        that it has here, since the runtime doesn't tell which of them were chosen.
         """
         if self._by_name and ep != CPU:
             return ()  # only devices that were added, or chosen by a policy, are known as such
@@ -115,15 +115,15 @@ def kind_of(device: Device) -> str:
 
 
 def _configured_kinds(session_options: SessionOptions, ep: str, kinds: Collection[str]) -> set[str]:
-    """Let the runtime choose from a package with one variant for each kind of device."""
+    """Let the runtime choose from components with one variant each, for one kind of device."""
     ort = runtime.onnxruntime()
-    components = {kind: {"variants": {kind: {"ep": ep, "device": kind}}} for kind in kinds}
-    manifest = {"schema_version": "1.0", "components": components}
-    with tempfile.TemporaryDirectory(prefix="sealcar-kinds-") as folder:
-        (Path(folder) / "manifest.json").write_text(json.dumps(manifest))
-        context = ort.ModelPackageContext(folder)
-        wanted = ort.ModelPackageOptions(session_options)
-        return {kind for kind in kinds if _chooses(context, wanted, kind)}
+    context = ort.ModelPackageContext(str(_KINDS))
+    known = context.get_component_names()
+    wanted = ort.ModelPackageOptions(session_options)
+    parts = {kind: f"{ep}.{kind}" for kind in kinds}
+    return {
+        kind for kind, part in parts.items() if part not in known or _chooses(context, wanted, part)
+    }
 
 
 def _chooses(context: runtime.Untyped, wanted: runtime.Untyped, component: str) -> bool:
