@@ -184,6 +184,18 @@ def test_what_crashes_left_goes(running: Running) -> None:
     assert would.freed == did.freed >= 50_000
 
 
+def test_whoever_may_manage_nothing_has_nothing_removed(running: Running) -> None:
+    left = running.store_path / ".staging" / "0123"
+    running.close()
+    others = frozenset(Right) - {Right.MANAGE}
+    policy = Policy((Grant(ME.uid, None, None, ("*",), None, others),))
+    with Running(running.root, policy=policy, limits=AT_ONCE) as strict:
+        left.mkdir()
+        assert strict.service.pruning.prune(ME, Wanted()).files == {}
+        assert left.exists()
+        assert numbers(strict) == [5, 4, 3, 2, 1]
+
+
 def test_what_others_are_writing_stays(running: Running) -> None:
     transaction = running.begin(ScopeKey("ocr", "1", "det", "new"))
     running.write(transaction, "model.onnx", b"late")

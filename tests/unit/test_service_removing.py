@@ -268,3 +268,17 @@ def test_a_removal_that_a_crash_cut_after_its_rename_is_one(running: Running) ->
         with pytest.raises(NotFoundError):
             again.payloads.open(ME, SCOPE)
         assert again.import_("ocr", "1").generation == 3
+
+
+def test_a_link_in_the_place_of_a_package_keeps_no_daemon_from_starting(running: Running) -> None:
+    running.service.removing._seen.leaving("ocr", "1", 2)
+    running.close()
+    package = running.store_path / "ocr"
+    package.rename(running.root / "elsewhere")
+    package.symlink_to(running.root / "elsewhere")
+    with Running(running.root) as again:
+        assert again.listing.list(ME) == []
+    package.unlink()
+    (running.root / "elsewhere").rename(package)
+    with Running(running.root) as again:
+        assert again.read(SCOPE) == MODEL

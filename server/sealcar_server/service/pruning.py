@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar import names
-from sealcar.errors import DamagedError, InvalidRequestError
+from sealcar.errors import DamagedError, InvalidRequestError, NotFoundError
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.policy import Right, unknown_package
 from sealcar_server.service.failing import during
@@ -125,17 +125,20 @@ class Pruning:
             during("prune", **place),
             self._trail.decision(principal, Right.MANAGE, **place, step="prune") as entry,
         ):
-            for name, version in self._places(principal, wanted, entry):
+            places = list(self._places(principal, wanted, entry))
+            for name, version in places:
                 try:
                     self._version(name, version, wanted, done)
-                except DamagedError as error:
+                except (DamagedError, NotFoundError) as error:
                     if wanted.version:
                         raise
                     _log.warning("a package can't be pruned", error=str(error))
                 if not done.room:
                     break
-            done.files.update(self._store.clean(only_look=wanted.dry_run))
-            done.files.update(clean_index(self._store, only_look=wanted.dry_run))
+            if places:
+                # whoever may manage nothing has nothing else removed either
+                done.files.update(self._store.clean(only_look=wanted.dry_run))
+                done.files.update(clean_index(self._store, only_look=wanted.dry_run))
             entry.what["removed"] = 0 if wanted.dry_run else len(done.generations)
         if not wanted.dry_run:
             _log.info("pruned", generations=len(done.generations), freed=done.freed)

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar import names
-from sealcar.errors import DamagedError, InvalidRequestError, NotFoundError, WrongStateError
+from sealcar.errors import (
+    DamagedError,
+    InvalidRequestError,
+    NotFoundError,
+    SealcarError,
+    WrongStateError,
+)
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.policy import Right, unknown_package
 from sealcar_server.service.failing import during
@@ -71,13 +77,13 @@ class Removing:
         self._doors = doors
 
     def settle(self) -> None:
-        """Find out what became of removals that a crash cut.
-
-        Raises:
-            StorageError: the store can't be read.
-        """
+        """Find out what became of removals that a crash cut; what can't be told now waits."""
         for name, version in self._seen.all_leaving():
-            self._settle(name, version)
+            try:
+                self._settle(name, version)
+            except SealcarError as error:
+                place = {"package": name, "version": version}
+                _log.warning("nobody can tell whether it was removed", **place, reason=str(error))
 
     def remove(
         self, principal: Principal, name: str, version: str, generation: int = 0
