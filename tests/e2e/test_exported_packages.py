@@ -35,16 +35,16 @@ def packages(folder: Path) -> dict[str, Path]:
     outside = {models.EXTERNAL_FILE: weights}
     elsewhere: dict[str, Any] = {"session_options": {WEIGHTS_FOLDER: "asset:b"}}
     written = plain_packages.written
-    cpu = {"ep": CPU[0]}
+    cpu = CPU[0]
     return {
-        "inline": written(folder / "1", {"model.onnx": models.split_model()}, **cpu),
-        "beside": written(folder / "2", {"model.onnx": model, **outside}, **cpu),
+        "inline": written(folder / "1", {"model.onnx": models.split_model()}, ep=cpu),
+        "beside": written(folder / "2", {"model.onnx": model, **outside}, ep=cpu),
         "two assets": written(
             folder / "3",
             {"note": b""},
             {"model_file": "asset:a/in/m.onnx", **elsewhere},
             assets={"a": {"in/m.onnx": model}, "b": outside},
-            **cpu,
+            ep=cpu,
         ),
     }
 

@@ -228,6 +228,16 @@ def test_a_plain_export_has_the_original_references_and_imports_to_the_same_byte
     assert not [path for path in first if path.startswith("det/cpu/sha256-")]
     assert list((shared.store / "first/1/g/1/det/cpu").glob("sha256-*/vocab.txt"))
     assert tree(tmp_path / "second") == first
+    archive = tmp_path / "first.tar"
+    with shared.connect() as client:
+        client.catalogue.export("first", Destination(archive, tar=True), plain=True)
+        with publish.plan(archive, name="third") as plan:
+            client.catalogue.import_(plan)
+        client.catalogue.export("third", Destination(tmp_path / "third"), plain=True)
+    third = tree(tmp_path / "third")
+    # the order of fields is all that may differ
+    assert json.loads(third.pop("manifest.json")) == json.loads(first["manifest.json"])
+    assert {"manifest.json": first["manifest.json"], **third} == first
     opened = modelpackage.open(tmp_path / "first")
     assert [one.uri for one in opened.shared_assets.values()] == [
         modelpackage.hash_directory(one.path) for one in opened.shared_assets.values()
