@@ -18,7 +18,14 @@ from support.payload_packages import PACKAGE, PlannedBytes, PlannedPackage
 from support.services import ME, MODEL, Running
 from support.tampering import edit_manifest
 
-from sealcar.errors import DamagedError, KeyRefusedError, NotFoundError, SealcarError
+from sealcar.errors import (
+    DamagedError,
+    InvalidPackageError,
+    KeyRefusedError,
+    NotFoundError,
+    SealcarError,
+    WrongStateError,
+)
 from sealcar.v1 import package_store_pb2 as pb
 from sealcar_server.service.findings import MOST
 from sealcar_server.service.values import ScopeKey
@@ -150,3 +157,54 @@ def test_a_reseal_that_finds_its_number_taken_leaves_nothing(root: Path, generat
             running.service.resealer.reseal(ME, "ocr", "", seen.manifest_sha256)
         assert not list((root / "store/.staging").iterdir())
     assert json.loads((generation / "manifest.json").read_bytes())["package_name"] == "wanted"
+
+
+VALUES: list[Any] = [None, True, 0, -1, 1.5, "", "x", "../x", "a/b", "\0", [], {}, {"a": {}}, ["x"]]
+NAMES = ["ep", "variant_directory", "executor_info", "ort", "sealcar", "variants", "new", "a/b", ""]
+
+
+def edited(value: Any, chance: random.Random) -> Any:  # noqa: ANN401  (JSON)
+    """Return a manifest with one thing in it changed, added, taken out or moved."""
+    if not isinstance(value, dict) or not value or chance.random() < 0.15:
+        return chance.choice(VALUES)
+    name = chance.choice(list(value))
+    if name == "sealcar" or chance.random() < 0.7:
+        return {**value, name: edited(value[name], chance)}
+    rest = {key: each for key, each in value.items() if key != name}
+    if chance.random() < 0.3:
+        return rest
+    if chance.random() < 0.5:
+        return {**rest, name: value[name]}
+    return {**value, chance.choice(NAMES): chance.choice([*VALUES, value[name]])}
+
+
+def test_what_is_resealed_opens_and_what_cant_be_is_refused_by_our_own_errors(root: Path) -> None:
+    chance = random.Random(11)  # noqa: S311  (the same every time)
+    scopes = (("det", "onnx"), ("det", "qnn"), ("rec", "onnx"))
+    payloads = {(*scope, "model.onnx"): b"small" for scope in scopes}
+    ended: dict[str, int] = {}
+    with Running(root) as running:
+        for at in range(150):
+            version = f"v{at}"
+            running.import_(version=version, payloads=payloads)
+            path = running.generation(version=version) / "manifest.json"
+            manifest = json.loads(path.read_bytes())
+            manifest["components"] = edited(manifest["components"], chance)
+            if chance.random() < 0.2:
+                manifest["package_version"] = chance.choice(VALUES)
+            path.write_text(json.dumps(manifest))
+            digest = hashlib.sha256(path.read_bytes()).digest()
+            try:
+                running.service.resealer.reseal(ME, "ocr", version, digest)
+            except (InvalidPackageError, WrongStateError) as error:
+                ended[type(error).__name__] = ended.get(type(error).__name__, 0) + 1
+                continue
+            ended["sealed"] = ended.get("sealed", 0) + 1
+            found = running.service.validator.validate(ME, "ocr", version).findings
+            assert [each for each in found if each.is_error] == []
+            running.packages.verify(ME, "ocr", version, 0, lambda *_: None)
+            for variant in running.looking.get(ME, "ocr", version).variants:
+                scope = ScopeKey("ocr", version, variant.component, variant.variant)
+                assert running.read(scope) == b"small"
+    assert min(ended.values()) > 5
+    assert len(ended) == 3
