@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pty
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.daemon import Daemon, run_command
+from support.daemon import COMMAND, Daemon, environment, run_command
 from support.grpcdoor import grpc_door, package, refused
 from support.onnx_bytes import model_around
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, PlannedBytes, PlannedPackage
@@ -173,3 +175,30 @@ def test_who_may_do_everything_else_may_not_reseal(tmp_path: Path) -> None:
             with pytest.raises(errors.DeniedError, match="reseal"):
                 client.catalogue.reseal(PACKAGE, manifest_sha256=digest)
         assert not generation(daemon, PACKAGE, 2).exists()
+
+
+@pytest.mark.parametrize(("typed", "code", "generations"), [(b"y\n", 0, [2, 1]), (b"n\n", 1, [1])])
+def test_on_a_terminal_it_asks(
+    shared: Daemon, name: str, typed: bytes, code: int, generations: list[int]
+) -> None:
+    edit_manifest(generation(shared, name), wanted)
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, typed)
+        done = subprocess.run(
+            [*COMMAND, "reseal", name],
+            env=environment({"SEALCAR_SOCKET": str(shared.socket)}),
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == code, done.stderr
+    assert f"differs: /components/{COMPONENT}/variants/{VARIANT}\n" in done.stdout
+    assert "Vouch for all of it" in done.stdout
+    found = sorted(int(path.name) for path in generation(shared, name).parent.iterdir())
+    assert found[::-1] == generations
