@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from support import eps, flows, variants, verdicts
+from support.daemon import run_command
 
 from sealcar import publish
-from sealcar.errors import InvalidRequestError, NotFoundError, RuntimeSupportError
+from sealcar.errors import InvalidRequestError, LockedError, NotFoundError, RuntimeSupportError
 from sealcar.ort import load, plain, select
 from sealcar.ort.choosing import Offer
 from sealcar.ort.selecting import in_package
@@ -141,7 +142,9 @@ def test_in_a_plain_package_the_same_is_chosen_and_the_same_refused(tmp_path: Pa
     assert load(folder, allow_unsupported=True, **named).get_inputs()
 
 
-def test_a_selection_names_the_state_that_it_looked_at(daemon: Daemon, tmp_path: Path) -> None:
+def test_a_selection_names_the_state_that_it_looked_at_which_was_verified(
+    daemon: Daemon, tmp_path: Path
+) -> None:
     with daemon.connect() as client:
         imported(client, tmp_path / "p", a=[Offer("x")], b=[Offer("y")])
         first = select(client, "p", "a").scope
@@ -150,3 +153,6 @@ def test_a_selection_names_the_state_that_it_looked_at(daemon: Daemon, tmp_path:
             transaction.commit(ep=CPU, executor_info={"ort": {"model_file": "m.onnx"}})
         assert select(client, "p", "a").variant == "best"
         assert select(client, "p", "a", generation=first.generation).scope == first
+        assert run_command("lock", "--admin", str(daemon.admin)).returncode == 0
+        with pytest.raises(LockedError, match="sealcar unlock"):
+            select(client, "p", "a")
