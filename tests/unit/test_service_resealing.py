@@ -216,7 +216,7 @@ def test_a_record_that_is_gone_cant_be_vouched_for(running: Running) -> None:
     edit_manifest(running.generation(), wanted)
     reseal(running)
     edit_manifest(running.generation(number=2), lambda m: m.pop("additional_metadata"))
-    with pytest.raises(UnknownFormatError, match="go back to generation 1"):
+    with pytest.raises(UnknownFormatError, match="generation 1 can be read"):
         look(running)
 
 

@@ -118,9 +118,9 @@ class Resealer:
             return self._opener.edited(name, version)
         except UnknownFormatError as error:
             number = self._store.newest(name, version)
-            remedy = "put it back from a copy"
+            remedy = "put it back from a copy of this generation"
             if number > 1:
-                remedy += f", or go back to generation {number - 1} and remove this one"
+                remedy += f"; generation {number - 1} can be read by its number meanwhile"
             raise UnknownFormatError(f"{error.message}; {remedy}").at(generation=number) from None
 
     def _resealed(self, found: Found, manifest_sha256: bytes | None) -> Resealed:
