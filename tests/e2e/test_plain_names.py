@@ -7,6 +7,7 @@ of the names that were found.
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import onnx
@@ -165,6 +166,41 @@ def test_tensors_that_the_runtime_reads_from_the_disk_alone_are_refused(tmp_path
     path.write_bytes(model.SerializeToString())
     with pytest.raises(InvalidPackageError, match="only initializers"):
         loaded(root)
+
+
+def test_weights_that_are_swapped_all_the_time_are_the_packages_own_or_none(
+    tmp_path: Path,
+) -> None:
+    root = package(tmp_path, "w")
+    variant = root / plain_packages.VARIANT
+    weights = (variant / "w").read_bytes()
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            (variant / "fresh").symlink_to("../w")
+            (variant / "fresh").replace(variant / "w")
+            (variant / "fresh").write_bytes(weights)
+            (variant / "fresh").replace(variant / "w")
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    want = flows.on_cpu(models.split_model(), models.sample_input())
+    outcomes = set()
+    try:
+        for _ in range(80):
+            try:
+                session = loaded(root)
+            except InvalidPackageError:
+                outcomes.add("refused")
+                continue
+            # the weights outside are nothing but zeros
+            flows.assert_equal_answers(session.run(None, models.sample_input())[0], want)
+            outcomes.add("loaded")
+    finally:
+        over.set()
+        swapper.join()
+    assert outcomes == {"refused", "loaded"}
 
 
 @pytest.mark.parametrize("name", eps.NAMES)

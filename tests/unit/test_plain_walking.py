@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sealcar.errors import InvalidPackageError, NotFoundError, RequestError
 from sealcar.ort.plain.files import FileReader
@@ -221,6 +223,42 @@ def test_a_file_that_is_swapped_all_the_time_never_gives_the_secret(tmp_path: Pa
     assert SECRET.decode() not in outcomes
     # both states were met
     assert {CONTENT.decode(), "InvalidPackageError"} <= outcomes.keys()
+
+
+PARTS = ("f", "sub", "g", "..", ".", "", "a", "b", "link", "linked", "chain", "around", "parent")
+MORE_PARTS = ("out", "model", "model2", "secret", "top", "nodir", "absolute", "dangling", "fifo")
+names = st.lists(st.sampled_from(PARTS + MORE_PARTS), min_size=1, max_size=7).map("/".join)
+
+
+def outcome(folder: Folder, name: str) -> bytes | str:
+    """Return what is read by a name, or why it isn't."""
+    try:
+        return content(folder, name)
+    except RequestError as error:
+        return error.message
+
+
+@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=names)
+def test_names_lead_where_the_system_says_they_do(
+    folder: Folder, tmp_path: Path, name: str
+) -> None:
+    model = (tmp_path / "top" / "model").resolve()
+    leads = Path(os.path.realpath(f"{model}/{name}"))
+    found = outcome(folder, name)
+    if isinstance(found, bytes):
+        assert leads.is_relative_to(model)
+        assert found == leads.read_bytes()
+    elif "leads out" in found:
+        assert not leads.is_relative_to(model)
+    elif "doesn't exist" in found:
+        assert not leads.exists()
+        assert leads.is_relative_to(model)
+    elif "no regular file" in found:
+        assert not leads.is_file()
+    else:
+        # a file is used as a directory, or it's none that a model may have
+        assert "no directory" in found or name.startswith("/") or not name
 
 
 def test_descriptors_are_given_back(folder: Folder) -> None:
