@@ -202,3 +202,21 @@ def test_on_a_terminal_it_asks(
     assert "Vouch for all of it" in done.stdout
     found = sorted(int(path.name) for path in generation(shared, name).parent.iterdir())
     assert found[::-1] == generations
+
+
+def test_who_vouched_for_what_is_in_the_audit_log(
+    shared: Daemon, client: Client, name: str
+) -> None:
+    edit_manifest(generation(shared, name), wanted)
+    seen = client.catalogue.reseal(name)
+    client.catalogue.reseal(name, manifest_sha256=seen.manifest_sha256)
+    files = sorted((shared.folder / "state" / "audit").glob("*.jsonl"))
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    looked, done = [line for line in lines if line.get("package") == name][-2:]
+    assert (looked["right"], looked["step"]) == ("reseal", "look")
+    assert (done["right"], done["outcome"], done["uid"]) == ("reseal", "done", os.getuid())
+    assert (done["version"], done["generation"], done["made"]) == ("1", 1, 2)
+    assert done["rule"].startswith("grant 2")
+    assert done["manifest_sha256"] == looked["manifest_sha256"] == seen.manifest_sha256.hex()
+    assert "step" not in done
+    assert "made" not in looked

@@ -110,8 +110,12 @@ class Resealer:
                 found = self._found(name, version)
                 entry.resolved(version, found.place.number)
                 entry.used(found.record.kek_alias, found.record.kek_version)
+                entry.what |= {"manifest_sha256": found.sha256.hex()}
                 with during("reseal", version=version, generation=found.place.number):
-                    return self._resealed(found, manifest_sha256)
+                    resealed = self._resealed(found, manifest_sha256)
+            if resealed.generation:
+                entry.what |= {"made": resealed.generation}
+            return resealed
 
     def _found(self, name: str, version: str) -> Found:
         try:
