@@ -115,6 +115,12 @@ def test_a_package_moves_to_a_daemon_that_shares_no_key_with_its_vendor(
     tar = sent(vendor, tmp_path / "ocr.tar", Recipient(f"to-{kind}"))
     made = taken(customer, tar, f"from-{kind}")
     assert (made.name, made.version, made.generation) == (f"from-{kind}", "1", 1)
+    files = sorted((customer.folder / "state/audit").glob("*.jsonl"))
+    lines = [json.loads(line) for line in files[-1].read_bytes().splitlines()]
+    signed = VENDOR.public_key().public_bytes_raw().hex()
+    assert any(
+        (line.get("package"), line.get("publisher")) == (made.name, signed) for line in lines
+    )
     with vendor.connect() as client:
         before = client.catalogue.get("ocr")
     with customer.connect() as client:

@@ -63,7 +63,8 @@ class Forwarded:
     def arrival(self, plan: ImportPlan, found: Found) -> ForwardedArrival:
         """Check a package's record, and that it is for us; raises as `SealedImporter.begin`."""
         sent = found.record
-        self.publishers.check(record.open_signature(found.manifest), record.signed_text(found.text))
+        signature = record.open_signature(found.manifest)
+        self.publishers.check(signature, record.signed_text(found.text))
         _check_date(found)
         name, version = plan.name, plan.version or sent.version
         number = self.opener.first_number(name, version)
@@ -78,7 +79,9 @@ class Forwarded:
             own = self.keyring.wrap(alias, root, package_context(sent.package_id))
             undo.pop_all()
         lineage = Lineage(name, version, sent.package_id, number, b"", alias, own.version, own.blob)
-        return ForwardedArrival(self, opened, keys, prepared, lineage)
+        arrival = ForwardedArrival(self, opened, keys, prepared, lineage)
+        arrival.publisher = signature.publisher.hex() if signature else ""
+        return arrival
 
     def _unwrap(self, found: Found) -> SecretBuffer:
         sent = found.record
@@ -91,6 +94,8 @@ class Forwarded:
 
 class ForwardedArrival:
     """One of them, as an `Arrival`."""
+
+    publisher = ""
 
     def __init__(
         self,

@@ -72,12 +72,17 @@ class ImportSession:
         plan: what the caller asked for, its name checked.
         importer: what it works with.
 
+    Attributes:
+        publisher: who signed it; empty: nobody signs what comes in plain.
+
     Raises:
         InvalidPackageError: the manifest breaks a rule.
         AlreadyExistsError: the version was imported before.
         KeyRefusedError, KeyUnavailableError: the package's key can't be wrapped.
         ExhaustedError, StorageError: nothing can be staged.
     """
+
+    publisher = ""
 
     def __init__(self, plan: ImportPlan, importer: Importer) -> None:
         self._with, self._meter = importer, importer.meter

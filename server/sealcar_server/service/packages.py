@@ -64,6 +64,8 @@ class Packages:
                 names.store_name(plan.name)
                 entry.rule = self._policy.require(principal, Right.IMPORT, plan.name)
                 session = self._importer.begin(plan)
+                if session.publisher:
+                    entry.what["publisher"] = session.publisher
                 unaccounted.callback(session.abort)
             unaccounted.pop_all()
             return session

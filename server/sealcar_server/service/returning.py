@@ -59,6 +59,8 @@ class Returning:
 class ReturningArrival:
     """One of them, as an `Arrival`."""
 
+    publisher = ""
+
     def __init__(
         self, returning: Returning, data: bytes, opened: OpenedPackage, keys: PackageKeys
     ) -> None:

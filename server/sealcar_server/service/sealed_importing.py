@@ -35,10 +35,12 @@ class Arrival(Protocol):
         name, version: what it becomes in the store.
         opened: what its record says.
         keys: of the package; whoever has the arrival closes them.
+        publisher: who signed it; empty if nobody did.
     """
 
     name: str
     version: str
+    publisher: str
     opened: OpenedPackage
     keys: PackageKeys
 
@@ -65,6 +67,7 @@ class SealedImport:
         self._arrival, self._staging, self._meter = arrival, staging, meter
         self._opened, self._keys = arrival.opened, arrival.keys
         self.name, self.version = arrival.name, arrival.version
+        self.publisher = arrival.publisher
         self._scratch = Scratch()
         self._expected = {_key(held): held for held in every_payload(self._opened)}
         self._files: dict[str, dict[str, bytes]] = {
