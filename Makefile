@@ -9,7 +9,7 @@ export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e soak bench lock dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak fuzz bench lock dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -51,6 +51,16 @@ e2e: venv
 soak: .venv/.made
 	.venv/bin/python -m pytest tests/soak
 
+# coverage-guided, each target for so many seconds; not part of `make test`
+FUZZ_SECONDS ?= 60
+FUZZED := package-manifest import-manifest seal-record stream packets policy onnx
+fuzz: .fuzz/.made $(FUZZED:%=fuzz-%)
+fuzz-%: .fuzz/.made
+	PYTHONPATH=.fuzz/lib .venv/bin/python -m tests.fuzz $* -max_total_time=$(FUZZ_SECONDS)
+.fuzz/.made: requirements/fuzz.txt .venv/.made
+	$(UV) pip install --quiet --require-hashes --python .venv/bin/python --target .fuzz/lib -r requirements/fuzz.txt
+	touch $@
+
 bench: .venv/.made
 	.venv/bin/python -m tests.bench
 
@@ -59,12 +69,16 @@ requirements/ort132.txt: EXTRAS := --extra pkcs11 --extra aws --extra vault
 requirements/%.txt: | $(UV)
 	mkdir -p requirements
 	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links pyproject.toml --extra server --extra ort --extra cli --extra dev $(EXTRAS) --group $* -o $@
+# the fuzzer comes beside the newest runtime's environment
+requirements/fuzz.txt: | $(UV)
+	mkdir -p requirements
+	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --group fuzz -o $@
 lock:
-	rm -f requirements/*.txt && $(MAKE) requirements/ort132.txt requirements/ort130.txt
+	rm -f requirements/*.txt && $(MAKE) requirements/ort132.txt requirements/ort130.txt requirements/fuzz.txt
 
 dist: | $(UV)
 	rm -rf dist && $(UV) build --quiet && ls dist
 
 clean:
-	rm -rf .uv .venv .venv-ort130 .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .uv .venv .venv-ort130 .fuzz .mypy_cache .ruff_cache .pytest_cache dist
 	git clean -fdxq client/sealcar
