@@ -25,11 +25,14 @@ def check_history(store: LocalStore, opened: OpenedPackage, seen: Sighting | Non
 
     Raises:
         RolledBackError: the line leads elsewhere, or the generation was removed before.
+        NotFoundError: it is removed right now.
     """
     place = opened.place
     if seen is None:
         return
     if place.number <= seen.removed:
+        if place.number not in store.numbers(place.name, place.version):
+            raise NotFoundError("the generation was removed meanwhile: open the package anew")
         raise RolledBackError(f"generation {place.number} was removed, and put back from a copy")
     if place.number < seen.generation or seen.generation == seen.removed:
         return

@@ -202,12 +202,12 @@ class Opener:
             return claimed, 0
 
     def _newest(self, name: str, version: str, least: int) -> int:
-        newest = self._store.newest(name, version)
-        seen = self._seen.package(name, version)
+        newest, seen, leaving = self._look(name, version)
         least = max(least, seen.generation if seen else 0)
         if newest < max(least, 1):
             self._pointers.tombstones.refuse(name, version)
-        if not newest and self._is_removed(name, version):
+        removed = leaving or (seen is not None and seen.generation == seen.removed)
+        if not newest and removed:
             raise unknown_package(name)
         if newest < least:
             raise RolledBackError(
@@ -217,10 +217,16 @@ class Opener:
             raise unknown_package(name)
         return newest
 
-    def _is_removed(self, name: str, version: str) -> bool:
-        seen = self._seen.package(name, version)
-        finished = seen is not None and seen.generation == seen.removed
-        return finished or self._seen.is_leaving(name, version)
+    def _look(self, name: str, version: str) -> tuple[int, Sighting | None, bool]:
+        """Return the newest number, and what was remembered before and after the look at it.
+
+        What is published or removed in between is no rollback.
+        """
+        newest, before = 0, None
+        while (standing := self._seen.standing(name, version)) != before:
+            before = standing
+            newest = self._store.newest(name, version)
+        return newest, *standing
 
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):

@@ -94,8 +94,9 @@ class Pointers:
             NotAuthenticError: the holder of the store's key didn't write it.
             RolledBackError: this daemon has seen a newer one.
         """
-        data = self._store.read_current(name)
+        # in this order: what others write in between is newer, and no rollback
         seen = self._seen.pointer(name)
+        data = self._store.read_current(name)
         if data is None and seen == 0:
             # the crash of an import may leave its version without a pointer
             return Pointer(name, self._only(name), 1, 0)

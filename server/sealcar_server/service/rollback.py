@@ -112,9 +112,11 @@ class Seen:
         """Return the versions that were about to be removed, by name and version."""
         return sorted(self._leaving)
 
-    def is_leaving(self, name: str, version: str) -> bool:
-        """Tell whether a version is about to be removed."""
-        return (name, version) in self._leaving
+    def standing(self, name: str, version: str) -> tuple[Sighting | None, bool]:
+        """Return the highest sighting, and whether the version is about to be removed."""
+        with self._lock:
+            place = (name, version)
+            return self._packages.get(place), place in self._leaving
 
     def saw_pointer(self, name: str, sequence: int) -> None:
         """Remember a pointer's sequence number, if it is higher than the highest."""
