@@ -18,9 +18,11 @@ from support.daemon import Daemon, environment
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 
 from sealcar.errors import UnavailableError
-from sealcar.v1 import common_pb2, payloads_pb2, payloads_pb2_grpc
+from sealcar.v1 import common_pb2, package_store_pb2_grpc, payloads_pb2, payloads_pb2_grpc
+from sealcar.v1 import package_store_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SCOPE = common_pb2.Scope(
@@ -152,16 +154,22 @@ def test_a_call_that_leaves_the_daemon_waiting_is_cancelled(tmp_path: Path) -> N
         with daemon.connect() as client:
             publish(client, {"blob": varied(40 << 20)})
         with grpc.insecure_channel(f"unix:{daemon.socket / 'grpc.sock'}") as channel:
-            stub = payloads_pb2_grpc.PayloadsStub(channel)
-            stalled = stub.Read(payloads_pb2.ReadRequest(scope=SCOPE, name="blob"))
-            next(stalled)
-            labels = {"method": "Payloads.Read", "code": "CANCELLED"}
+            read = payloads_pb2_grpc.PayloadsStub(channel).Read
+            export = package_store_pb2_grpc.PackageStoreStub(channel).Export
+            stalled: dict[str, Iterator[object]] = {
+                "Payloads.Read": read(payloads_pb2.ReadRequest(scope=SCOPE, name="blob")),
+                "PackageStore.Export": export(pb.ExportRequest(package=SCOPE.package)),
+            }
             deadline = time.monotonic() + 30
-            while not daemon.metric("sealcar_grpc_requests_total", **labels):
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-            with pytest.raises(grpc.RpcError):
-                list(stalled)
+            for answers in stalled.values():
+                next(answers)
+            for method, answers in stalled.items():
+                labels = {"method": method, "code": "CANCELLED"}
+                while not daemon.metric("sealcar_grpc_requests_total", **labels):
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+                with pytest.raises(grpc.RpcError):
+                    list(answers)
 
 
 def test_a_session_ends_with_its_process(daemon: Daemon) -> None:
