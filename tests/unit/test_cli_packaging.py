@@ -58,6 +58,12 @@ def test_ls_and_tree_show_variants_files_and_sizes(made: Path) -> None:
     drawn = done("tree", made)
     for part in ("ocr 1.2", "cpu  (CPUExecutionProvider, cpu)  1.5 kB", "det.onnx", "en.txt"):
         assert part in drawn
+    told = json.loads(done("tree", made, "--json"))
+    (variant,) = told["components"][0]["variants"]
+    assert (variant["ep"], variant["size"]) == ("CPUExecutionProvider", 1500)
+    assert variant["executor_info"] == {"ort": {"model_file": "det.onnx"}}
+    assert variant["files"] == [{"name": "det.onnx", "size": 1500}]
+    assert told["shared_assets"][0]["files"] == [{"name": "en.txt", "size": 2}]
 
 
 def test_validate_tells_errors_by_exit_code(made: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -36,6 +36,29 @@ def table(package: modelpackage.Package) -> None:
     tables.show(["variant", "ep", "device", "compatibility", "files", "size"], rows)
 
 
+def described(package: modelpackage.Package) -> dict[str, Any]:
+    """Return all that `tree` draws, as one JSON object."""
+    return {
+        "name": package.name,
+        "version": package.version,
+        "description": package.description,
+        "layout": package.layout,
+        "root": str(package.root),
+        "components": [
+            {
+                "name": component.name,
+                "file": None if component.file is None else component.file.name,
+                "variants": [_described(each) for each in component.variants.values()],
+            }
+            for component in package.components.values()
+        ],
+        "shared_assets": [
+            {"uri": each.uri, "path": each.path, "files": _listed(Path(each.path))}
+            for each in package.shared_assets.values()
+        ],
+    }
+
+
 def tree(package: modelpackage.Package) -> None:
     """Draw the whole package."""
     title = " ".join(part for part in (package.name or package.root.name, package.version) if part)
@@ -50,6 +73,26 @@ def tree(package: modelpackage.Package) -> None:
     shared = [(each.uri, _drawn(Path(each.path))) for each in package.shared_assets.values()]
     about = f"{title}  (plain, {package.layout}, {package.root})"
     drawing.draw(Node(about, components + drawing.assets(shared)))
+
+
+def _described(variant: modelpackage.Variant) -> dict[str, Any]:
+    return {
+        "name": variant.name,
+        "ep": variant.ep,
+        "device": variant.device,
+        "compatibility": variant.compatibility,
+        "executor_info": {name: each.value for name, each in variant.executor_info.items()},
+        "directory": None if variant.directory is None else str(variant.directory),
+        "files": _listed(variant.directory),
+        "size": _size(variant.directory),
+    }
+
+
+def _listed(directory: Path | None) -> list[dict[str, Any]]:
+    return [
+        {"name": str(found.relative_to(directory or "")), "size": found.lstat().st_size}
+        for found in _files(directory)
+    ]
 
 
 def _variant(variant: modelpackage.Variant) -> Node:

@@ -157,10 +157,14 @@ def ls(directory: Path, *, as_json: bool) -> None:
 
 @package.command(short_help="Draw a package.")
 @click.argument("directory", type=_DIRECTORY)
-def tree(directory: Path) -> None:
+@prints_json
+def tree(directory: Path, *, as_json: bool) -> None:
     """Draw the package in DIRECTORY: components, variants, files, assets and their sizes."""
     with _told(), modelpackage.open(directory) as found:
-        package_views.tree(found)
+        if as_json:
+            report.emit(package_views.described(found))
+        else:
+            package_views.tree(found)
 
 
 @package.command(short_help="Find all that is wrong with a package.")
