@@ -46,9 +46,9 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
     """Say whether the daemon serves, how clients are isolated from it, and how its keys are.
 
     Exit code 0 while it serves, 4 while it doesn't: fit for a probe of liveness. One that an
-    operator locked lives on, and says so; gRPC health reports it as NOT_SERVING. Operators who can open the
-    admin socket also see every key-encryption key, asked for its health now, the policy in force
-    and the last line of the audit log.
+    operator locked lives on, and says so; gRPC health reports it as NOT_SERVING. Operators
+    who can open the admin socket also see every key-encryption key, asked for its health now, the
+    policy in force and the last line of the audit log.
     """
     state = client.state()
     inside = None if admin is None else _inside(admin)
