@@ -45,12 +45,15 @@ from sealcar_server.transfer.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grpc import ServicerContext
+
     from sealcar_server.access.principal import Principal
     from sealcar_server.settings import Settings
 
 _HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
 _GRACE: Final = 1.0  # seconds for short calls, at the end
 _DRAIN_STEP: Final = 0.05
+_OPERATORS: Final = "operators"  # on whose account calls on the admin socket are
 _log: Final = structlog.get_logger("sealcar")
 
 
@@ -210,7 +213,7 @@ class _Daemon:
         path = self._admin / listening.ADMIN
         # the socket's mode admits nobody else than the daemon's user and root
         guard = Guard(
-            lambda _peer: os.geteuid(),
+            lambda _context: _OPERATORS,
             self._streams,
             self._meter,
             self._accounting.trail.operation,
@@ -223,15 +226,17 @@ class _Daemon:
     def _start_grpc(self, threads: int) -> None:
         relay = Relay(self._inner, self._sessions)
 
-        def caller(peer: str) -> Principal:
-            return relay.session(peer).principal
+        def caller(context: ServicerContext) -> Principal:
+            return relay.session(context.peer()).principal
 
-        def receiver(peer: str) -> Principal:
-            session = relay.session(peer)
+        def receiver(context: ServicerContext) -> Principal:
+            session = relay.session(context.peer())
             session.received = True
             return session.principal
 
-        guard = Guard(lambda peer: self._rates.take(caller(peer).uid), self._streams, self._meter)
+        guard = Guard(
+            lambda context: self._rates.take(caller(context).account), self._streams, self._meter
+        )
         self._grpc = public_server(
             self._inner / INNER,
             guard,

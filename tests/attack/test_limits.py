@@ -37,23 +37,23 @@ def test_a_second_s_worth_may_come_at_once_and_then_as_many_as_time_allows() -> 
     rates = Rates(50)
     begun = time.monotonic()
     for _ in range(50):
-        rates.take(1)
+        rates.take("a")
     taken = 50
     while time.monotonic() - begun < 0.5:
         try:
-            rates.take(1)
+            rates.take("a")
         except ExhaustedError as error:
             time.sleep(error.retry_after or 9)
         else:
             taken += 1
     assert 50 <= taken <= 50 + 50 * (time.monotonic() - begun) + 1
-    rates.take(2)
+    rates.take("b")
 
 
 def test_whoever_asks_from_many_uids_takes_no_memory() -> None:
     rates = Rates(1)
     for uid in range(20_000):
-        rates.take(uid)
+        rates.take(f"uid {uid}")
     assert len(rates._left) <= 4096
 
 

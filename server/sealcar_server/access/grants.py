@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sealcar_server.access import spiffe
+
 if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
 
@@ -43,7 +45,11 @@ def overflow_id(kind: str) -> int:
 
 @dataclass(frozen=True)
 class Grant:
-    """One rule: who may do what on which packages. None means anyone, any listener, all parts."""
+    """One rule: who may do what on which packages. None means anyone, any listener, all parts.
+
+    A rule with a SPIFFE ID, or a pattern of some, is about callers over TLS, any other rule about
+    callers on a listener. None is about both.
+    """
 
     uid: int | None
     gid: int | None
@@ -51,6 +57,7 @@ class Grant:
     packages: tuple[str, ...]
     components: tuple[str, ...] | None
     rights: frozenset[Right]
+    spiffe: str | None = None
 
     def gives(self, right: Right) -> bool:
         """Tell whether the rule allows this; reading something is seeing it."""
@@ -70,6 +77,8 @@ class Grant:
 
     def is_about(self, principal: Principal) -> bool:
         """Tell whether the rule is about this caller."""
+        if self.spiffe is not None or principal.spiffe:
+            return bool(self.spiffe and spiffe.matches(self.spiffe, principal.spiffe))
         unnamed = principal.uid == overflow_id("uid") or (
             self.gid is not None and principal.gid == overflow_id("gid")
         )

@@ -12,6 +12,7 @@ from sealcar.errors import DeniedError, NotFoundError
 from sealcar.names import shown
 from sealcar_server.access import policy_file
 from sealcar_server.access.grants import Grant, Right
+from sealcar_server.access.spiffe import domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,10 @@ class Policy:
             )
         self.on_denied("unknown")
         raise unknown_package(package)
+
+    def trust_domains(self) -> set[str]:
+        """Return the trust domains of the SPIFFE IDs that grants name."""
+        return {domain_of(grant.spiffe) for grant in self.grants if grant.spiffe}
 
     def names_uid(self, uid: int) -> bool:
         """Tell whether a grant names this uid."""

@@ -8,6 +8,10 @@
     rights = ["read"]               # list, read, write, import, verify, export, export-plain,
                                     # manage, reseal
 
+A grant for callers over TLS has, instead of uid, gid and listener,
+
+    spiffe = "spiffe://example.org/ns/prod/sa/ocr"   # or "spiffe://example.org/ns/prod/*"
+
 "read" implies "list". Rights are named one by one: no pattern gives several.
 """
 
@@ -21,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import ConfigurationError
 from sealcar.names import shown
+from sealcar_server.access import spiffe
 from sealcar_server.access.grants import Grant, Right, overflow_id
 
 if TYPE_CHECKING:
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 _MAX_ID: Final = 2**32 - 2  # the last value means "unchanged" to the kernel, and is no user's
 _MAX_FILE: Final = 1 << 20
 _PATTERN: Final = re.compile(r"[^/\x00-\x1f]{1,200}")
-_KEYS: Final = frozenset({"uid", "gid", "listener", "packages", "components", "rights"})
+_KEYS: Final = frozenset({"uid", "gid", "listener", "spiffe", "packages", "components", "rights"})
 
 
 def read(path: Path) -> tuple[Grant, ...]:
@@ -79,8 +84,9 @@ def _grant(rule: object, place: str) -> Grant:
             f"{place}: unknown key {shown(min(unknown))}; allowed: {', '.join(sorted(_KEYS))}"
         )
     uid, gid = (_id(rule.get(key), key, place) for key in ("uid", "gid"))
-    if uid is None and gid is None:
-        raise ConfigurationError(f"{place}: names nobody; give uid, gid or both")
+    workload = _spiffe(rule, place)
+    if uid is None and gid is None and workload is None:
+        raise ConfigurationError(f"{place}: names nobody; give uid, gid or both, or spiffe")
     listener = rule.get("listener")
     if listener is not None and not isinstance(listener, str):
         raise ConfigurationError(f"{place}: listener must be the name of a listener")
@@ -89,7 +95,25 @@ def _grant(rule: object, place: str) -> Grant:
     if components is not None:
         components = _patterns(components, f"{place}: components")
     rights = _rights(rule.get("rights"), f"{place}: rights")
-    return Grant(uid, gid, listener, packages, components, rights)
+    return Grant(uid, gid, listener, packages, components, rights, workload)
+
+
+def _spiffe(rule: dict[str, object], place: str) -> str | None:
+    value = rule.get("spiffe")
+    if value is None:
+        return None
+    if not isinstance(value, str) or not spiffe.is_pattern(value):
+        raise ConfigurationError(
+            f"{place}: {shown(value)} is no SPIFFE ID, such as "
+            '"spiffe://example.org/ns/prod/sa/ocr" or "spiffe://example.org/ns/prod/*"'
+        )
+    others = sorted({"uid", "gid", "listener"}.intersection(rule))
+    if others:
+        raise ConfigurationError(
+            f"{place}: spiffe is for callers over TLS, who have no {others[0]}; "
+            "write two grants if both are meant"
+        )
+    return value
 
 
 def _id(value: object, key: str, place: str) -> int | None:

@@ -15,10 +15,10 @@ _KNOWN: Final = 4096  # callers remembered; who is forgotten has rested
 
 
 class Rates:
-    """One allowance for each uid, refilled steadily up to one second's worth. Thread-safe.
+    """One allowance for each caller, refilled steadily up to one second's worth. Thread-safe.
 
     Args:
-        per_second: requests of one uid; 0: no limit.
+        per_second: requests of one account; 0: no limit.
         on_denied: told "limit" at each refusal.
     """
 
@@ -27,9 +27,9 @@ class Rates:
     ) -> None:
         self._per_second, self._on_denied = per_second, on_denied
         self._lock = threading.Lock()
-        self._left: dict[int, tuple[float, float]] = {}
+        self._left: dict[str, tuple[float, float]] = {}
 
-    def take(self, uid: int) -> int:
+    def take(self, account: str) -> str:
         """Count one request, and return who made it.
 
         Raises:
@@ -37,23 +37,23 @@ class Rates:
         """
         most = self._per_second
         if not most:
-            return uid
+            return account
         now = time.monotonic()
         with self._lock:
-            left, since = self._left.pop(uid, (float(most), now))
+            left, since = self._left.pop(account, (float(most), now))
             left = min(float(most), left + (now - since) * most)
             allowed = left >= 1
             # put back at the end: the first ones are those who have rested longest
-            self._left[uid] = (left - 1 if allowed else left, now)
+            self._left[account] = (left - 1 if allowed else left, now)
             if len(self._left) > _KNOWN:
                 del self._left[next(iter(self._left))]
         if not allowed:
             self._on_denied("limit")
             raise ExhaustedError(
-                f"uid {uid} makes more than {most} requests a second; see limits.requests",
+                f"{account} makes more than {most} requests a second; see limits.requests",
                 retry_after=max(0.01, (1 - left) / most),
             )
-        return uid
+        return account
 
 
 UNLIMITED: Final = Rates(0)

@@ -213,7 +213,7 @@ class Connection:
         self.rings.new_request()
         try:
             if kind not in _WHILE_DRAINING:
-                self.door.services.rates.take(self.peer.principal.uid)
+                self.door.services.rates.take(self.peer.principal.account)
             self.handlers[kind](packet)
         except SealcarError as error:
             self.refuse(error)

@@ -13,10 +13,11 @@ from sealcar_server.service.outgoing import Outgoing
 from sealcar_server.service.transit import Recipient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from sealcar_server.access.principal import Principal
-    from sealcar_server.endpoints.grpc_payloads import Meter
+    import grpc
+
+    from sealcar_server.endpoints.grpc_payloads import Callers, Meter
     from sealcar_server.service.exporting import Export, Exporter, Step
 
 
@@ -25,7 +26,7 @@ class Exports:
 
     Args:
         exporter: does it.
-        caller: gives the principal behind `context.peer()`.
+        caller: gives the principal behind a call.
         receiver: the same, of a caller that is going to get plaintext.
         meter: told the plaintext bytes.
     """
@@ -33,15 +34,17 @@ class Exports:
     def __init__(
         self,
         exporter: Exporter,
-        caller: Callable[[str], Principal],
-        receiver: Callable[[str], Principal],
+        caller: Callers,
+        receiver: Callers,
         meter: Meter,
     ) -> None:
         self._exporter, self._meter = exporter, meter
         self._caller, self._receiver = caller, receiver
         self._scratches = Scratches()
 
-    def send(self, peer: str, request: pb.ExportRequest) -> Iterator[pb.ExportResponse]:
+    def send(
+        self, context: grpc.ServicerContext, request: pb.ExportRequest
+    ) -> Iterator[pb.ExportResponse]:
         """Send a generation, file by file.
 
         Raises:
@@ -49,7 +52,7 @@ class Exports:
         """
         package = request.package
         place = (package.name, package.version, request.generation)
-        caller = (self._receiver if request.plain else self._caller)(peer)
+        caller = (self._receiver if request.plain else self._caller)(context)
         export = self._exporter.export(
             caller, place, plain=request.plain, recipient=_recipient(request)
         )

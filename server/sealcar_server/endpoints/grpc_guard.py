@@ -35,7 +35,7 @@ class Guard(grpc.ServerInterceptor):
     """Wraps every method but those of health.
 
     Args:
-        uid_of: gives the uid behind `context.peer()`, or raises; so no method runs for nobody.
+        account_of: tells on whose account a call is, or raises; so no method runs for nobody.
         streams: limits of streaming calls.
         observer: told of each call's end.
         account: entered around each call, with its name, and whether it sends much before it ends;
@@ -44,13 +44,13 @@ class Guard(grpc.ServerInterceptor):
 
     def __init__(
         self,
-        uid_of: Callable[[str], int],
+        account_of: Callable[[grpc.ServicerContext], str],
         streams: Streams,
         observer: Observer,
         account: Callable[[str, bool], AbstractContextManager[object]] = lambda *_: nullcontext(),
     ) -> None:
         self._account = account
-        self._uid_of = uid_of
+        self._account_of = account_of
         self._streams = streams
         self._observer = observer
 
@@ -83,7 +83,7 @@ class Guard(grpc.ServerInterceptor):
     def _unary(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401  (any message)
             with self._answering(name, context):
-                self._uid_of(context.peer())
+                self._account_of(context)
                 with self._account(name, False):  # noqa: FBT003  (a hook's argument)
                     return method(request, context)
 
@@ -92,9 +92,9 @@ class Guard(grpc.ServerInterceptor):
     def _gathering(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:  # noqa: ANN401  (any message)
             with self._answering(name, context):
-                uid = self._uid_of(context.peer())
+                account = self._account_of(context)
                 with (
-                    self._streams.one(context, uid) as waiting,
+                    self._streams.one(context, account) as waiting,
                     self._account(name, True),  # noqa: FBT003  (a hook's argument)
                 ):
                     return method(waiting.on_client(requests), context)
@@ -106,9 +106,9 @@ class Guard(grpc.ServerInterceptor):
     ) -> Callable[..., Iterator[Any]]:
         def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: ANN401  (any message)
             with self._answering(name, context):
-                uid = self._uid_of(context.peer())
+                account = self._account_of(context)
                 with (
-                    self._streams.one(context, uid) as waiting,
+                    self._streams.one(context, account) as waiting,
                     self._account(name, True),  # noqa: FBT003  (a hook's argument)
                 ):
                     source = waiting.on_client(request) if streamed_request else request

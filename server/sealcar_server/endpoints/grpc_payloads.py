@@ -17,12 +17,13 @@ from sealcar_server.service.failing import during, place_of
 from sealcar_server.service.writing import OrderedSealer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import grpc
 
     from sealcar_server.access.principal import Principal
-    from sealcar_server.service.payloads import Payloads, PayloadSource
+    from sealcar_server.service.payload_source import PayloadSource
+    from sealcar_server.service.payloads import Payloads
 
 PIECE: Final = 512 << 10  # of a message to the client: the fastest size over gRPC
 MAX_DATA: Final = 1 << 20  # of a message from the client
@@ -34,6 +35,13 @@ class Meter(Protocol):
 
     def moved(self, direction: str, delivery: str, count: int, /) -> None:
         """Count plaintext bytes."""
+
+
+class Callers(Protocol):
+    """Tells callers apart; each server has its own."""
+
+    def __call__(self, context: grpc.ServicerContext, /) -> Principal:
+        """Return who calls, or raise a SealcarError."""
 
 
 class Scratches:
@@ -61,13 +69,11 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
 
     Args:
         payloads: does it.
-        caller: gives the principal behind `context.peer()`.
+        caller: gives the principal behind a call.
         meter: told the bytes.
     """
 
-    def __init__(
-        self, payloads: Payloads, caller: Callable[[str], Principal], meter: Meter
-    ) -> None:
+    def __init__(self, payloads: Payloads, caller: Callers, meter: Meter) -> None:
         self._payloads = payloads
         self._caller = caller
         self._meter = meter
@@ -76,14 +82,14 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
     def Open(self, request: pb.OpenRequest, context: grpc.ServicerContext) -> pb.OpenResponse:  # noqa: N802  (wire name)
         """Resolve a scope and list a page of its payloads."""
         scope = messages.scope_key(request.scope)
-        opened = self._payloads.open(self._caller(context.peer()), scope)
+        opened = self._payloads.open(self._caller(context), scope)
         return messages.opened_message(opened, request.page_token)
 
     def Read(  # noqa: N802  (wire name)
         self, request: pb.ReadRequest, context: grpc.ServicerContext
     ) -> Iterator[pb.ReadResponse]:
         """Send a payload's plaintext, each piece after it was found authentic."""
-        caller, scope = self._caller(context.peer()), messages.scope_key(request.scope)
+        caller, scope = self._caller(context), messages.scope_key(request.scope)
         with (
             self._scratches.one() as scratch,
             self._payloads.read(caller, scope, request.name, scratch) as source,
@@ -98,7 +104,7 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
     def Begin(self, request: pb.BeginRequest, context: grpc.ServicerContext) -> pb.BeginResponse:  # noqa: N802  (wire name)
         """Start a transaction that expires when nobody uses it."""
         scope = messages.scope_key(request.scope)
-        transaction = self._payloads.begin(self._caller(context.peer()), scope)
+        transaction = self._payloads.begin(self._caller(context), scope)
         return pb.BeginResponse(
             transaction=transaction.id,
             scope=messages.scope_message(transaction.scope),
@@ -115,7 +121,7 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
         begin = first.begin
         kind = messages.kind_name(begin.kind)
         size = begin.size if begin.HasField("size") else None
-        caller = self._caller(context.peer())
+        caller = self._caller(context)
         transaction = self._payloads.transaction(caller, begin.transaction)
         permit = self._payloads.writing(caller, transaction.scope)
         with (
@@ -136,13 +142,13 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
 
     def Commit(self, request: pb.CommitRequest, context: grpc.ServicerContext) -> pb.CommitResponse:  # noqa: N802  (wire name)
         """Publish a transaction."""
-        caller, values = self._caller(context.peer()), messages.commit_values(request)
+        caller, values = self._caller(context), messages.commit_values(request)
         scope = self._payloads.commit(caller, request.transaction, values)
         return pb.CommitResponse(scope=messages.scope_message(scope))
 
     def Abort(self, request: pb.AbortRequest, context: grpc.ServicerContext) -> pb.AbortResponse:  # noqa: N802  (wire name)
         """Throw a transaction away."""
-        self._payloads.abort(self._caller(context.peer()), request.transaction)
+        self._payloads.abort(self._caller(context), request.transaction)
         return pb.AbortResponse()
 
 

@@ -43,7 +43,7 @@ class Streams:
     """The streaming calls that run now.
 
     Args:
-        most: at once; one uid gets half of them.
+        most: at once; one account gets half of them.
         idle_timeout: seconds after which a call that waits for its client is cancelled.
     """
 
@@ -52,13 +52,13 @@ class Streams:
         self._idle_timeout = idle_timeout
         self._lock = threading.Lock()
         self._refused = False
-        self._running: dict[Waiting, int] = {}
+        self._running: dict[Waiting, str] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="grpc-streams", daemon=True)
         self._thread.start()
 
     @contextmanager
-    def one(self, context: grpc.ServicerContext, uid: int) -> Iterator[Waiting]:
+    def one(self, context: grpc.ServicerContext, account: str) -> Iterator[Waiting]:
         """Count a call while it runs.
 
         Raises:
@@ -69,10 +69,10 @@ class Streams:
         with self._lock:
             if self._refused:
                 raise UnavailableError("the daemon is stopping", retry_after=1)
-            own = sum(other == uid for other in self._running.values())
+            own = sum(other == account for other in self._running.values())
             if len(self._running) >= self._most or own >= max(1, self._most // 2):
                 raise ExhaustedError("too many streaming calls at once", retry_after=1)
-            self._running[call] = uid
+            self._running[call] = account
         try:
             yield call
         finally:

@@ -63,9 +63,8 @@ class Trail:
         Raises:
             StorageError: it can't be accounted for.
         """
-        who = {"uid": principal.uid, "gid": principal.gid, "listener": principal.listener}
         what = {name: _cut(value) for name, value in place.items() if value}
-        entry = Entry(who, {"right": right.value, **what})
+        entry = Entry(principal.described, {"right": right.value, **what})
         token = _current.set(entry)
         begun = time.monotonic()
         outcome = DONE
@@ -115,8 +114,8 @@ class Trail:
         Raises:
             StorageError: it can't be accounted for.
         """
-        who = {"uid": principal.uid, "gid": principal.gid, "listener": principal.listener}
-        self._write("decision", {**who, "right": "connect", "rule": rule}, "refused", None)
+        values = {**principal.described, "right": "connect", "rule": rule}
+        self._write("decision", values, "refused", None)
 
     def note(self, event: str, **values: str | int | bool | None) -> None:
         """Account for something that happened.
