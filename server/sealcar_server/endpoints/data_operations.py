@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.permit import Permit
     from sealcar_server.endpoints.connection import Connection
-    from sealcar_server.service.payloads import PayloadSource
+    from sealcar_server.service.payload_source import PayloadSource
     from sealcar_server.service.values import PayloadValue
     from sealcar_server.service.writing import PayloadSink
     from sealcar_server.transfer.flow import Flow

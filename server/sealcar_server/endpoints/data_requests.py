@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.permit import Permit
     from sealcar_server.endpoints.connection import Connection
-    from sealcar_server.service.payloads import PayloadSource
+    from sealcar_server.service.payload_source import PayloadSource
     from sealcar_server.service.writing import PayloadSink
 
 _PAGE: Final = 60_000

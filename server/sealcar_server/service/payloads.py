@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,17 +14,14 @@ from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
 from sealcar_server.service import naming
 from sealcar_server.service.failing import during, place_of
+from sealcar_server.service.payload_source import PayloadSource
 from sealcar_server.service.serving import open_reader, payload_value, variant_value
 from sealcar_server.service.transactions import Transaction
-from sealcar_server.service.values import OpenedVariant, PayloadValue, ScopeKey
+from sealcar_server.service.values import OpenedVariant, ScopeKey
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
-    from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.sealing.values import RecordVariant
     from sealcar_server.service.opened import OpenedPackage
@@ -34,43 +31,6 @@ if TYPE_CHECKING:
     from sealcar_server.service.uses import Uses
     from sealcar_server.service.values import CommitValues
     from sealcar_server.store.local import LocalStore
-
-
-@dataclass(frozen=True)
-class PayloadSource:
-    """A payload open for reading; closing it is its holder's business.
-
-    Attributes:
-        scope: resolved.
-        payload: what is read.
-        reader: its last segment has been checked.
-        permit: to be checked while it is read.
-    """
-
-    scope: ScopeKey
-    payload: PayloadValue
-    reader: SealedReader
-    permit: Permit
-
-    @property
-    def size(self) -> int:
-        """Plaintext bytes."""
-        return self.payload.size
-
-    def close(self) -> None:
-        """Close the reader; twice is fine."""
-        self.reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Payloads:
