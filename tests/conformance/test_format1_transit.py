@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from data.make_format1 import TARGET, fixed
 
 from sealcar_server.keys.provider import WrappedKey
-from sealcar_server.keys.recipient import RecipientProvider, fingerprint
+from sealcar_server.keys.recipient import KeyHalf, RecipientProvider, fingerprint
 from sealcar_server.sealing import record
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.sealing.encoding import enc
@@ -44,7 +44,7 @@ def test_the_private_key_opens_the_package_and_the_tag_is_right(vector: dict[str
     assert record.serialise(sealed) == text_of(vector)
     assert (sealed.generation, sealed.previous, sealed.kek_alias) == (1, b"", vector["recipient"])
     key = private_key(vector)
-    provider = RecipientProvider(key.public_key(), key, "vector")
+    provider = RecipientProvider(key.public_key(), KeyHalf(key), "vector")
     assert provider.current_version() == vector["recipient"] == sealed.kek_version
     context = bytes.fromhex(vector["wrap_context"])
     root = provider.unwrap(WrappedKey(sealed.kek_version, sealed.wrapped), context)

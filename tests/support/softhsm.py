@@ -21,16 +21,28 @@ import sys
 import pkcs11
 from pkcs11 import Attribute, KeyType, ObjectClass
 
+from pkcs11.util.ec import encode_ec_public_key, encode_named_curve_parameters
+
 library, token, pin, action, label, id, bits, extractable = sys.argv[1:]
 with pkcs11.lib(library).get_token(token_label=token).open(rw=True, user_pin=pin) as session:
     if action == "make":
         template = {Attribute.SENSITIVE: True, Attribute.EXTRACTABLE: extractable == "yes"}
         session.generate_key(KeyType.AES, int(bits), label=label, id=bytes.fromhex(id), store=True,
                              template=template)
+    elif action == "pair":
+        curve = {Attribute.EC_PARAMS: encode_named_curve_parameters("secp256r1")}
+        parameters = session.create_domain_parameters(KeyType.EC, curve, local=True)
+        loose = extractable == "yes"
+        hidden = {Attribute.SENSITIVE: not loose, Attribute.EXTRACTABLE: loose}
+        public, _ = parameters.generate_keypair(store=True, label=label, id=bytes.fromhex(id),
+                                                private_template=hidden)
+        sys.stdout.buffer.write(encode_ec_public_key(public))
     else:
-        wanted = {Attribute.CLASS: ObjectClass.SECRET_KEY, Attribute.LABEL: label}
-        for key in list(session.get_objects(wanted)):
-            key.destroy()
+        kinds = (ObjectClass.SECRET_KEY, ObjectClass.PRIVATE_KEY, ObjectClass.PUBLIC_KEY)
+        for kind in kinds:
+            wanted = {Attribute.CLASS: kind, Attribute.LABEL: label}
+            for key in list(session.get_objects(wanted)):
+                key.destroy()
 """
 
 
@@ -71,6 +83,10 @@ class SoftToken:
         """Make a key that is one version."""
         self._act("make", label, version, str(bits), "yes" if extractable else "no")
 
+    def make_pair(self, label: str, *, extractable: bool = False) -> bytes:
+        """Make a key pair of P-256 and return its public half, DER."""
+        return self._act("pair", label, "01", "", "yes" if extractable else "no")
+
     def destroy(self, label: str) -> None:
         """Destroy every version of a key."""
         self._act("destroy", label, "", "", "")
@@ -81,10 +97,12 @@ class SoftToken:
         tokens, aside = self._folder / "tokens", self._folder / "aside"
         tokens.rename(aside)
         tokens.mkdir()
-        yield
-        tokens.rmdir()
-        aside.rename(tokens)
+        try:
+            yield
+        finally:
+            tokens.rmdir()
+            aside.rename(tokens)
 
-    def _act(self, *arguments: str) -> None:
+    def _act(self, *arguments: str) -> bytes:
         command = [sys.executable, "-c", _PROGRAM, str(LIBRARY), TOKEN, PIN]
-        subprocess.run([*command, *arguments], check=True, capture_output=True)
+        return subprocess.run([*command, *arguments], check=True, capture_output=True).stdout

@@ -10,15 +10,16 @@ the contexts of packages in transit are served.
 from __future__ import annotations
 
 import hashlib
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, x25519
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from sealcar.errors import ConfigurationError, KeyRefusedError
+from sealcar.errors import ConfigurationError, KeyRefusedError, RuntimeSupportError
 from sealcar_server.keys import private_file
 from sealcar_server.keys.provider import TRANSIT, KekDescription, WrappedKey
 from sealcar_server.sealing.secret import SecretBuffer
@@ -30,27 +31,82 @@ KIND: Final = "recipient"
 _KEY: Final = 32
 _LEAST_RSA, _MOST_RSA = 2048, 8192  # bits
 _MOST: Final = 64 << 10
+_PARAMETERS: Final = ("token", "serial", "object", "module-path")  # of a token
 _PRIVATE: Final = b"PRIVATE KEY-----"
 
 Public: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | x25519.X25519PublicKey
 Private: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | x25519.X25519PrivateKey
 
 
+class Half(Protocol):
+    """A private half, wherever it is."""
+
+    def open(self, blob: bytes, context: bytes) -> bytes:
+        """Return what is wrapped.
+
+        Raises:
+            ValueError, InvalidTag: it was wrapped for another key, or another context.
+            KeyRefusedError, KeyUnavailableError: whatever holds the key does.
+        """
+
+    def health(self) -> None:
+        """Return if it would open now; raises as `open`."""
+
+    def close(self) -> None:
+        """Let it go."""
+
+
 def provider_of(source: KeySource) -> RecipientProvider:
     """Make a provider for `recipient:PATH`: a PEM file with either half.
+
+    With parameters it is the public one, and the private one is in a PKCS#11 token.
 
     Raises:
         ConfigurationError: it holds no such key, or a private one that others can read.
         KeyUnavailableError: it can't be read.
+        RuntimeSupportError: what speaks to tokens isn't installed.
     """
-    source.uri.allow(())
     path = Path(source.uri.address)
+    source.uri.allow(_PARAMETERS)
     with private_file.read_public(path, "recipient's key", most=_MOST) as text:
-        if _PRIVATE not in bytes(text.view):
-            return RecipientProvider(public_key(bytes(text.view), str(path)), None, str(path))
+        is_private = _PRIVATE in bytes(text.view)
+        if source.uri.parameters or not is_private:
+            public = public_key(bytes(text.view), str(path))
+            half = _token_half(source, public) if source.uri.parameters else None
+            return RecipientProvider(public, half, str(path))
     with private_file.read(path, "private key", least=1, most=_MOST) as text:
         private = _private_key(text, source.secret, path)
-    return RecipientProvider(private.public_key(), private, str(path))
+    return RecipientProvider(private.public_key(), KeyHalf(private), str(path))
+
+
+def _token_half(source: KeySource, public: Public) -> Half:
+    try:
+        module = import_module("sealcar_server.keys.recipient_token")
+    except ModuleNotFoundError as error:
+        raise RuntimeSupportError(
+            f"keys in tokens need {error.name}, which isn't installed; "
+            "remedy: pip install 'sealcar[pkcs11]'"
+        ) from error
+    return cast("Half", module.half_of(source, public))
+
+
+class KeyHalf:
+    """A private key in this process."""
+
+    def __init__(self, key: Private) -> None:
+        self._key = key
+
+    def open(self, blob: bytes, context: bytes) -> bytes:
+        """Return what is wrapped; ValueError or InvalidTag."""
+        if isinstance(self._key, rsa.RSAPrivateKey):
+            return self._key.decrypt(blob, _oaep(context))
+        return _suite(self._key.public_key()).decrypt(blob, self._key, info=context)
+
+    def health(self) -> None:
+        """It was read when the daemon started, and that is all it takes."""
+
+    def close(self) -> None:
+        """OpenSSL wipes it when it is freed."""
 
 
 class RecipientProvider:
@@ -64,7 +120,7 @@ class RecipientProvider:
 
     kind: Final = KIND
 
-    def __init__(self, public: Public, private: Private | None, place: str) -> None:
+    def __init__(self, public: Public, private: Half | None, place: str) -> None:
         self._public, self._private, self._place = public, private, place
         self._version = fingerprint(public)
 
@@ -91,6 +147,7 @@ class RecipientProvider:
         Raises:
             KeyRefusedError: there is no private half here, it was wrapped for another key or
                 package, or the context is another one's.
+            KeyUnavailableError: the private half is elsewhere, and can't be reached.
         """
         _refuse_others(context)
         if self._private is None:
@@ -98,11 +155,7 @@ class RecipientProvider:
         if wrapped.version != self._version:
             raise KeyRefusedError("the package's key is wrapped for another recipient")
         try:
-            if isinstance(self._private, rsa.RSAPrivateKey):
-                plain = self._private.decrypt(wrapped.blob, _oaep(context))
-            else:
-                suite = _suite(self._private.public_key())
-                plain = suite.decrypt(wrapped.blob, self._private, info=context)
+            plain = self._private.open(wrapped.blob, context)
         except (InvalidTag, ValueError):
             plain = b""  # refused below, like a wrong size
         if len(plain) != _KEY:
@@ -124,11 +177,19 @@ class RecipientProvider:
         return KekDescription(self.kind, self._place + half, self._version, (self._version,))
 
     def health(self) -> None:
-        """It was read when the daemon started, and that is all it takes."""
+        """Ask whatever holds the private half.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: it wouldn't open.
+        """
+        if self._private is not None:
+            self._private.health()
 
     def close(self) -> None:
-        """Let the key go; OpenSSL wipes it when it is freed."""
-        self._private = None
+        """Let the private half go."""
+        private, self._private = self._private, None
+        if private is not None:
+            private.close()
 
 
 def public_key(text: bytes, what: str) -> Public:

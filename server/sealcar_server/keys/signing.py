@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from cryptography.exceptions import InvalidSignature
@@ -105,7 +105,7 @@ class Vouching:
     """
 
     signer: Signer | None = None
-    publishers: Publishers = Publishers()
+    publishers: Publishers = field(default_factory=Publishers)
 
 
 def _public(pem: bytes, path: Path) -> bytes:
