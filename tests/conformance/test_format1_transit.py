@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from data.make_format1 import TARGET, fixed
 
+from sealcar_server.keys.key_pairs import KeyHalf, fingerprint
 from sealcar_server.keys.provider import WrappedKey
-from sealcar_server.keys.recipient import KeyHalf, RecipientProvider, fingerprint
+from sealcar_server.keys.recipient import RecipientProvider
 from sealcar_server.sealing import record
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.sealing.encoding import enc

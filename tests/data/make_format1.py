@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from support.streams import seal, writer_with
 
+from sealcar_server.keys.key_pairs import fingerprint
 from sealcar_server.keys.provider import package_context, transit_context
-from sealcar_server.keys.recipient import fingerprint
 from sealcar_server.sealing import record
 from sealcar_server.sealing.canonical import canonical, covered
 from sealcar_server.sealing.derivation import PackageKeys, derive

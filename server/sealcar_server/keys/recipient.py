@@ -9,33 +9,35 @@ the contexts of packages in transit are served.
 
 from __future__ import annotations
 
-import hashlib
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, x25519
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-from sealcar.errors import ConfigurationError, KeyRefusedError, RuntimeSupportError
+from sealcar.errors import KeyRefusedError, RuntimeSupportError
 from sealcar_server.keys import private_file
+from sealcar_server.keys.key_pairs import (
+    KeyHalf,
+    fingerprint,
+    oaep,
+    private_key,
+    public_key,
+    suite_of,
+)
 from sealcar_server.keys.provider import TRANSIT, KekDescription, WrappedKey
 from sealcar_server.sealing.secret import SecretBuffer
 
 if TYPE_CHECKING:
+    from sealcar_server.keys.key_pairs import Public
     from sealcar_server.keys.source import KeySource
 
 KIND: Final = "recipient"
 _KEY: Final = 32
-_LEAST_RSA, _MOST_RSA = 2048, 8192  # bits
 _MOST: Final = 64 << 10
 _PARAMETERS: Final = ("token", "serial", "object", "module-path")  # of a token
 _PRIVATE: Final = b"PRIVATE KEY-----"
-
-Public: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | x25519.X25519PublicKey
-Private: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | x25519.X25519PrivateKey
 
 
 class Half(Protocol):
@@ -75,7 +77,7 @@ def provider_of(source: KeySource) -> RecipientProvider:
             half = _token_half(source, public) if source.uri.parameters else None
             return RecipientProvider(public, half, str(path))
     with private_file.read(path, "private key", least=1, most=_MOST) as text:
-        private = _private_key(text, source.secret, path)
+        private = private_key(text, source.secret, path)
     return RecipientProvider(private.public_key(), KeyHalf(private), str(path))
 
 
@@ -88,25 +90,6 @@ def _token_half(source: KeySource, public: Public) -> Half:
             "remedy: pip install 'sealcar[pkcs11]'"
         ) from error
     return cast("Half", module.half_of(source, public))
-
-
-class KeyHalf:
-    """A private key in this process."""
-
-    def __init__(self, key: Private) -> None:
-        self._key = key
-
-    def open(self, blob: bytes, context: bytes) -> bytes:
-        """Return what is wrapped; ValueError or InvalidTag."""
-        if isinstance(self._key, rsa.RSAPrivateKey):
-            return self._key.decrypt(blob, _oaep(context))
-        return _suite(self._key.public_key()).decrypt(blob, self._key, info=context)
-
-    def health(self) -> None:
-        """It was read when the daemon started, and that is all it takes."""
-
-    def close(self) -> None:
-        """OpenSSL wipes it when it is freed."""
 
 
 class RecipientProvider:
@@ -134,9 +117,9 @@ class RecipientProvider:
         plain = bytes(key.view)
         try:
             if isinstance(self._public, rsa.RSAPublicKey):
-                blob = self._public.encrypt(plain, _oaep(context))
+                blob = self._public.encrypt(plain, oaep(context))
             else:
-                blob = _suite(self._public).encrypt(plain, self._public, info=context)
+                blob = suite_of(self._public).encrypt(plain, self._public, info=context)
         except ValueError as error:
             raise KeyRefusedError(f"{self._place} is a key that nobody can use") from error
         return WrappedKey(self._version, blob)
@@ -192,71 +175,6 @@ class RecipientProvider:
             private.close()
 
 
-def public_key(text: bytes, what: str) -> Public:
-    """Return a recipient's public key.
-
-    Raises:
-        ConfigurationError: it isn't PEM of an RSA key of 2048 to 8192 bits, P-256 or X25519.
-    """
-    try:
-        key = serialization.load_pem_public_key(text)
-    except Exception as error:
-        raise ConfigurationError(f"{what} is no PEM file with a public key") from error
-    if isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey | x25519.X25519PublicKey):
-        _check(key, what)
-        return key
-    raise _unfit(what)
-
-
-def fingerprint(public: Public) -> str:
-    """Return "sha256:" and the SHA-256 of a public key's SubjectPublicKeyInfo."""
-    encoded = public.public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return f"sha256:{hashlib.sha256(encoded).hexdigest()}"
-
-
-def _private_key(text: SecretBuffer, secret: Path | None, path: Path) -> Private:
-    passphrase = None
-    if secret is not None:
-        with private_file.read_secret(secret, "passphrase") as found:
-            passphrase = bytes(found.view)
-    try:
-        key = serialization.load_pem_private_key(bytes(text.view), passphrase)
-    except Exception as error:
-        raise ConfigurationError(
-            f"{path} is no PEM file with a private key, or its passphrase is another one"
-        ) from error
-    if isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | x25519.X25519PrivateKey):
-        _check(key.public_key(), str(path))
-        return key
-    raise _unfit(str(path))
-
-
-def _check(key: Public, what: str) -> None:
-    fits = True
-    if isinstance(key, rsa.RSAPublicKey):
-        fits = _LEAST_RSA <= key.key_size <= _MOST_RSA
-    elif isinstance(key, ec.EllipticCurvePublicKey):
-        fits = isinstance(key.curve, ec.SECP256R1)
-    if not fits:
-        raise _unfit(what)
-
-
-def _unfit(what: str) -> ConfigurationError:
-    return ConfigurationError(f"{what} must be RSA with 2048 to 8192 bits, P-256 or X25519")
-
-
 def _refuse_others(context: bytes) -> None:
     if not context.startswith(TRANSIT):
         raise KeyRefusedError("a recipient's key is for packages in transit, never for a store")
-
-
-def _oaep(context: bytes) -> padding.OAEP:
-    sha256 = hashes.SHA256()
-    return padding.OAEP(padding.MGF1(sha256), sha256, label=context)
-
-
-def _suite(key: ec.EllipticCurvePublicKey | x25519.X25519PublicKey) -> Suite:
-    kem = KEM.X25519 if isinstance(key, x25519.X25519PublicKey) else KEM.P256
-    return Suite(kem, KDF.HKDF_SHA256, AEAD.AES_256_GCM)

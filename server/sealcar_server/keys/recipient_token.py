@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sealcar_server.keys.recipient import Public
+    from sealcar_server.keys.key_pairs import Public
     from sealcar_server.keys.source import KeySource
 
 T = TypeVar("T")

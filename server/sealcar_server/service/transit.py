@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import ConfigurationError, InvalidRequestError
 from sealcar.names import shown
+from sealcar_server.keys.key_pairs import public_key
 from sealcar_server.keys.provider import WrappedKey, package_context, transit_context
-from sealcar_server.keys.recipient import KIND, RecipientProvider, public_key
+from sealcar_server.keys.recipient import KIND, RecipientProvider
 from sealcar_server.sealing import record
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.sealing.values import Transit
