@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sealcar_server.access.bounds import Quota
     from sealcar_server.access.policy import Policy, Right
     from sealcar_server.access.principal import Principal
 
@@ -72,6 +73,14 @@ class LivePolicy:
         """
         generation, policy = self._in_force
         return f"{policy.require(principal, right, package, component)} of policy {generation}"
+
+    def least(self, package: str, version: str) -> int:
+        """Return the least generation that is opened; 0 if no pin says."""
+        return self._in_force[1].least(package, version)
+
+    def quotas(self, package: str) -> tuple[Quota, ...]:
+        """Return every quota that a package counts for."""
+        return self._in_force[1].quotas(package)
 
     def follow(self, changed: Callable[[], None]) -> None:
         """Call this, on the thread that reloads, whenever another policy is in force."""

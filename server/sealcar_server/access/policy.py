@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from sealcar.errors import DeniedError, NotFoundError
 from sealcar.names import shown
 from sealcar_server.access import policy_file
+from sealcar_server.access.bounds import Bounds
 from sealcar_server.access.grants import Grant, Right
 from sealcar_server.access.spiffe import domain_of
 
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sealcar_server.access.bounds import Pin, Quota
     from sealcar_server.access.principal import Principal
 
-__all__ = ["Grant", "Policy", "Right", "Rules", "unknown_package"]
+__all__ = ["BoundedRules", "Grant", "Policy", "Right", "Rules", "unknown_package"]
 
 
 class Rules(Protocol):
@@ -37,28 +39,35 @@ class Rules(Protocol):
         """Return the name of the grant that allows it, or raise."""
 
 
+class BoundedRules(Rules, Bounds, Protocol):
+    """A whole policy."""
+
+
 def _nothing(_kind: str) -> None:
     pass
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Every grant of a policy file.
+    """Every rule of a policy file.
 
     `on_denied` is told the kind of each refusal: "unknown" or "right".
     """
 
     grants: tuple[Grant, ...]
     on_denied: Callable[[str], None] = field(default=_nothing, repr=False, compare=False)
+    pins: tuple[Pin, ...] = ()
+    all_quotas: tuple[Quota, ...] = ()
 
     @classmethod
     def load(cls, path: Path, *, on_denied: Callable[[str], None] = _nothing) -> Self:
         """Read a policy file that only the daemon's user and root can write.
 
         Raises:
-            ConfigurationError: it can't be read, others can write it, or a grant is wrong.
+            ConfigurationError: it can't be read, others can write it, or a rule is wrong.
         """
-        return cls(policy_file.read(path), on_denied)
+        rules = policy_file.read(path)
+        return cls(rules.grants, on_denied, rules.pins, rules.quotas)
 
     @property
     def generation(self) -> int:
@@ -97,6 +106,14 @@ class Policy:
             )
         self.on_denied("unknown")
         raise unknown_package(package)
+
+    def least(self, package: str, version: str) -> int:
+        """Return the least generation that is opened; 0 if no pin says."""
+        return max((pin.least for pin in self.pins if pin.is_about(package, version)), default=0)
+
+    def quotas(self, package: str) -> tuple[Quota, ...]:
+        """Return every quota that a package counts for."""
+        return tuple(quota for quota in self.all_quotas if quota.is_about(package))
 
     def trust_domains(self) -> set[str]:
         """Return the trust domains of the SPIFFE IDs that grants name."""

@@ -1,4 +1,4 @@
-"""The policy's file: TOML, a list of grants, written by nobody but the daemon's user and root.
+"""The policy's file: TOML, lists of rules, written by nobody but the daemon's user and root.
 
     [[grant]]
     uid = 1000                      # and, or instead: gid = 1000
@@ -12,50 +12,73 @@ A grant for callers over TLS has, instead of uid, gid and listener,
 
     spiffe = "spiffe://example.org/ns/prod/sa/ocr"   # or "spiffe://example.org/ns/prod/*"
 
-"read" implies "list". Rights are named one by one: no pattern gives several.
+"read" implies "list". Rights are named one by one: no pattern gives several. For [[pin]] and
+[[quota]] see `bounds`.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import tomllib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from sealcar.errors import ConfigurationError
 from sealcar.names import shown
-from sealcar_server.access import spiffe
+from sealcar_server.access import bounds, spiffe
 from sealcar_server.access.grants import Grant, Right, overflow_id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from sealcar_server.access.bounds import Pin, Quota
 
 _MAX_ID: Final = 2**32 - 2  # the last value means "unchanged" to the kernel, and is no user's
 _MAX_FILE: Final = 1 << 20
-_PATTERN: Final = re.compile(r"[^/\x00-\x1f]{1,200}")
 _KEYS: Final = frozenset({"uid", "gid", "listener", "spiffe", "packages", "components", "rights"})
+_LISTS: Final = frozenset({"grant", "pin", "quota"})
+_Rule = TypeVar("_Rule")
 
 
-def read(path: Path) -> tuple[Grant, ...]:
-    """Return the grants of a policy file that only the daemon's user and root can write.
+class Rules(NamedTuple):
+    """All that a policy file says, in its order."""
+
+    grants: tuple[Grant, ...]
+    pins: tuple[Pin, ...]
+    quotas: tuple[Quota, ...]
+
+
+def read(path: Path) -> Rules:
+    """Return what a policy file says that only the daemon's user and root can write.
 
     Raises:
-        ConfigurationError: it can't be read, others can write it, or a grant is wrong.
+        ConfigurationError: it can't be read, others can write it, or a rule is wrong.
     """
     try:
         document = tomllib.loads(_read_protected(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path}: not a TOML file: {error}") from error
-    unknown = set(document) - {"grant"}
+    unknown = set(document) - _LISTS
     if unknown:
         raise ConfigurationError(
-            f"{path}: unknown key {shown(min(unknown))}; a policy is a list of [[grant]]"
+            f"{path}: unknown key {shown(min(unknown))}; a policy is a list of [[grant]], and "
+            "perhaps of [[pin]] and [[quota]]"
         )
-    rules = document.get("grant", [])
+    return Rules(
+        _rules(document, "grant", path, _grant),
+        _rules(document, "pin", path, bounds.pin),
+        _rules(document, "quota", path, bounds.quota),
+    )
+
+
+def _rules(
+    document: Mapping[str, object], kind: str, path: Path, read_one: Callable[[object, str], _Rule]
+) -> tuple[_Rule, ...]:
+    rules = document.get(kind, [])
     if not isinstance(rules, list):
-        raise ConfigurationError(f"{path}: write [[grant]], with two brackets")
-    return tuple(_grant(rule, f"{path}: grant {at}") for at, rule in enumerate(rules, 1))
+        raise ConfigurationError(f"{path}: write [[{kind}]], with two brackets")
+    return tuple(read_one(rule, f"{path}: {kind} {at}") for at, rule in enumerate(rules, 1))
 
 
 def _read_protected(path: Path) -> str:
@@ -133,7 +156,7 @@ def _patterns(value: object, place: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise ConfigurationError(f'{place} must be a list of names, such as ["ocr", "det-*"]')
     for pattern in value:
-        if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
+        if not isinstance(pattern, str) or not bounds.PATTERN.fullmatch(pattern):
             raise ConfigurationError(f"{place}: {shown(pattern)} is no name")
     return tuple(value)
 

@@ -50,7 +50,7 @@ class Admission:
         Raises:
             WrongStateError: its version was shredded.
             AlreadyExistsError: the store has this generation.
-            RolledBackError: it is older than what was seen, or doesn't follow on it.
+            RolledBackError: it is older than what was seen or is pinned, or doesn't follow on it.
             ConflictError: the version is another package's.
         """
         name, version, number = opened.place.name, opened.place.version, opened.place.number
@@ -59,6 +59,7 @@ class Admission:
         numbers = self.store.numbers(name, version)
         if number in numbers:
             raise AlreadyExistsError(f"the store has generation {number}")
+        self.opener.pins.check(name, version, number)
         self._refuse_old(opened, max(numbers, default=0))
         check_history(self.store, opened, self.seen.package(name, version))
         if self.store.newest(name, version):

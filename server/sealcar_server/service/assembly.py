@@ -19,6 +19,7 @@ from sealcar_server.service.gate import Gate
 from sealcar_server.service.importers import Importers, SealedImporter
 from sealcar_server.service.importing import Importer
 from sealcar_server.service.keeping import Keeping
+from sealcar_server.service.key_export import KeyExporter
 from sealcar_server.service.keys import Keys, Works
 from sealcar_server.service.listing import Listing
 from sealcar_server.service.looking import Looking
@@ -26,6 +27,7 @@ from sealcar_server.service.metering import UNMETERED, Meter
 from sealcar_server.service.opening import Opener
 from sealcar_server.service.packages import Packages
 from sealcar_server.service.payloads import Payloads
+from sealcar_server.service.pinning import Pinning
 from sealcar_server.service.pointer import Pointers
 from sealcar_server.service.pruning import Pruning
 from sealcar_server.service.publishing import Publisher
@@ -48,7 +50,7 @@ from sealcar_server.service.verifying import Verifier
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sealcar_server.access.policy import Rules
+    from sealcar_server.access.policy import BoundedRules
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.holding import Doors
     from sealcar_server.store.local import LocalStore
@@ -65,6 +67,7 @@ class Limits:
         opened_packages: how many opened generations are remembered.
         opened_bytes: of how many bytes of manifests together: parsed they take many times as much.
         used_lately: for how many seconds a generation that somebody used isn't pruned.
+        require_pins: whoever reads reads only what a pin of the policy is about.
     """
 
     transaction_ttl: float = 300.0
@@ -73,6 +76,7 @@ class Limits:
     opened_packages: int = 128
     opened_bytes: int = 16 << 20
     used_lately: float = LATELY
+    require_pins: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,14 @@ class Service:
     removing: Removing
     pruning: Pruning
     keys: Keys
+    key_exporter: KeyExporter
 
     @classmethod
     def over(  # noqa: PLR0913  (what it is made of)
         cls,
         store: LocalStore,
         keyring: Custody,
-        policy: Rules,
+        policy: BoundedRules,
         *,
         state: Path,
         limits: Limits | None = None,
@@ -120,7 +125,10 @@ class Service:
         gate = Gate(policy, locked=keyring.locked, read_only=store.read_only)
         pointers = Pointers(store, store_key, seen)
         remembered = Remembered(limits.opened_packages, limits.opened_bytes)
-        opener = Opener(store, keyring, seen, pointers, remembered=remembered, meter=meter)
+        pins = Pinning(policy, required=limits.require_pins)
+        opener = Opener(
+            store, keyring, seen, pointers, remembered=remembered, pins=pins, meter=meter
+        )
         registry = Registry(
             ttl=limits.transaction_ttl,
             capacity=limits.transactions,
@@ -131,7 +139,7 @@ class Service:
         check = CommitCheck(checker, opener)
         publisher = Publisher(opener, turns, check=check, meter=meter)
         uses = Uses(limits.used_lately)
-        keeping = Keeping(registry, uses)
+        keeping = Keeping(registry, uses, pins)
         rewrapper = Rewrapper(
             store,
             keyring,
@@ -207,6 +215,7 @@ class Service:
                 works=Works(rewrapper, shredder),
                 registry=registry,
             ),
+            KeyExporter(opener, keyring, trail),
         )
 
     def serve_behind(self, doors: Doors) -> None:

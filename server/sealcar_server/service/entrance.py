@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import LockedError
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.uses import Uses
+    from sealcar_server.store.generation import Generation
+
+_READING: Final = {Right.EXPORT, Right.EXPORT_PLAIN}
 
 
 class Entrance:
@@ -55,11 +58,14 @@ class Entrance:
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
         with self._deciding(principal, right, place, **more) as entry:
-            yield self._opened(place, entry)
+            opened = self._opened(place, entry)
+            if right in _READING:
+                self._opener.pins.require(opened.place.name, opened.place.version)
+            yield opened
 
     def bind(self, permit: Permit, opened: OpenedPackage) -> None:
         """Let a permit fall with a generation, which is in use as long as it is checked."""
-        permit.bind(partial(self._uses.note, opened.place))
+        permit.bind(partial(self._still, opened.place))
 
     @contextmanager
     def glance(
@@ -102,3 +108,7 @@ class Entrance:
         entry.resolved(opened.place.version, opened.place.number)
         entry.used(opened.record.kek_alias, opened.record.kek_version)
         return opened
+
+    def _still(self, place: Generation) -> None:
+        self._uses.note(place)
+        self._opener.pins.check(place.name, place.version, place.number)

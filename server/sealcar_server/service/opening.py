@@ -1,15 +1,15 @@
 """Opens a generation: from hostile files to a record that may be acted upon.
 
-Order of checks: (1) the newest number against what this daemon has seen; (2) the manifest is JSON
-that means one thing; (3) its envelope and record parse; (4) the record's key alias is configured,
-and the provider unwraps the package key for this package; (5) the tag; (6) the record's name,
-version and generation are those of the place it lies in; (7) what ORT reads in the manifest is what
-was sealed; (8) the record follows on the one that was seen last.
+Order of checks: (1) the number against what this daemon has seen and against pins; (2) the manifest
+is JSON that means one thing; (3) its envelope and record parse; (4) the record's key alias is
+configured, and the provider unwraps the package key for this package; (5) the tag; (6) the record's
+name, version and generation are those of the place it lies in; (7) what ORT reads in the manifest
+is what was sealed; (8) the record follows on the one that was seen last.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import AlreadyExistsError, LockedError, NotFoundError, RolledBackError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.finding import Found
     from sealcar_server.service.opened import OpenedPackage
+    from sealcar_server.service.pinning import Pinning
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.rollback import Seen
@@ -45,10 +46,11 @@ class Opener:
         seen: what this daemon has seen before.
         pointers: which versions are current, and which were shredded.
         remembered: keeps the last ones that were opened.
+        pins: say how old one may be.
         meter: is told the seconds of "open" and "key".
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what it works with)
         self,
         store: LocalStore,
         keyring: Custody,
@@ -56,10 +58,12 @@ class Opener:
         pointers: Pointers,
         *,
         remembered: Remembered,
+        pins: Pinning,
         meter: Meter = UNMETERED,
     ) -> None:
         self._store, self._keyring, self._seen, self._pointers = store, keyring, seen, pointers
         self._remembered, self._meter = remembered, meter
+        self.pins: Final = pins
 
     def open(self, name: str, version: str = "", number: int = 0) -> OpenedPackage:
         """Open a generation; an empty version is the current one, number 0 the newest.
@@ -76,6 +80,7 @@ class Opener:
             names.store_name(version, "version")
         with during("open", package=name, version=version, generation=number):
             number = number or self._newest(name, version, least)
+            self.pins.check(name, version, number)
             found = self._remembered.get((name, version, number))
             if found is None:
                 return self._load(name, version, number)
@@ -150,6 +155,7 @@ class Opener:
         That is 1, or the one after the last that was seen before the version was removed.
 
         Raises:
+            RolledBackError: a pin allows later ones only.
             AlreadyExistsError: the store has it, or had it as far as this daemon has seen.
         """
         names.store_name(version, "version")
@@ -160,6 +166,7 @@ class Opener:
             raise AlreadyExistsError(
                 f"version {version} was imported before: import under another version"
             )
+        self.pins.check(name, version, removed + 1)
         return removed + 1
 
     def last_removed(self, name: str, version: str) -> int:
@@ -215,6 +222,7 @@ class Opener:
             )
         if not newest:
             raise unknown_package(name)
+        self.pins.check(name, version, newest)
         return newest
 
     def _look(self, name: str, version: str) -> tuple[int, Sighting | None, bool]:

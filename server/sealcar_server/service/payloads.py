@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.registry import Registry, Session
     from sealcar_server.service.uses import Uses
     from sealcar_server.service.values import CommitValues
+    from sealcar_server.store.generation import Generation
     from sealcar_server.store.local import LocalStore
 
 
@@ -100,7 +101,7 @@ class Payloads:
                 opened = self._package(principal, Right.READ, scope, entry)
                 resolved = _resolved(scope, opened)
                 self._uses.note(opened.place)
-                permit.bind(partial(self._uses.note, opened.place))
+                permit.bind(partial(self._still, opened.place))
                 with during("open", payload=name, **place_of(resolved)):
                     held = opened.payload(scope.component, scope.variant, name)
                     reader = open_reader(self._opener, opened, held, scratch)
@@ -249,7 +250,13 @@ class Payloads:
             opened = self._opener.open(scope.package, scope.version, scope.generation)
             entry.resolved(opened.place.version, opened.place.number)
             entry.used(opened.record.kek_alias, opened.record.kek_version)
+            if right is Right.READ:
+                self._opener.pins.require(opened.place.name, opened.place.version)
             return opened
+
+    def _still(self, place: Generation) -> None:
+        self._uses.note(place)
+        self._opener.pins.check(place.name, place.version, place.number)
 
 
 def _resolved(scope: ScopeKey, opened: OpenedPackage) -> ScopeKey:
