@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from sealcar import details, errors, rpc
+from sealcar import details, errors, keysets, rpc
 from sealcar.custody import (
     Hanging,
     Holder,
@@ -28,6 +28,9 @@ from sealcar.v1.keys_pb2_grpc import KeysStub
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from sealcar.address import Address
+    from sealcar.keysets import TinkExport
 
 
 class Admin:
@@ -213,6 +216,31 @@ class Admin:
         """
         with self._rpc.translating("unlock"):
             self._stub().Unlock(pb.UnlockRequest(), timeout=self._rpc.timeout)
+
+    def export_tink(self, scope: Address, kek: str = "") -> TinkExport:
+        """Have the keys of a variant, and of the shared assets that it refers to, let out.
+
+        Args:
+            scope: a variant.
+            kek: alias of a key at a service that Tink knows; empty: the keyset is clear.
+
+        Raises:
+            WrongStateError: the daemon's settings let no key out, or Tink can't use that key.
+            NotFoundError: there is no such variant, or nothing of it is sealed.
+            DamagedError, KeyRefusedError, KeyUnavailableError, StorageError: it can't be opened,
+                encrypted or accounted for.
+            TimedOutError, UnavailableError: nobody listens, or not to this user.
+        """
+        with self._rpc.translating("export-tink"):
+            call = self._stub().ExportTink(keysets.request_of(scope, kek))
+            with self._rpc.patience(call) as patience:
+
+                def heard() -> Iterator[pb.ExportTinkResponse]:
+                    for answer in call:
+                        patience.beat()
+                        yield answer
+
+                return keysets.gathered(heard())
 
     def close(self) -> None:
         """Close the connection."""

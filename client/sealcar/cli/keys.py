@@ -10,6 +10,7 @@ import click
 from sealcar.address import Address
 from sealcar.cli import report
 from sealcar.cli.hanging import show_generations, show_versions
+from sealcar.cli.keysets import export_tink
 from sealcar.cli.listener import prints_json
 from sealcar.cli.locking import show_holders
 from sealcar.cli.operator import asks_the_admin_socket
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
 def keys() -> None:
     """See to the daemon's key-encryption keys, through its admin socket.
 
-    Only the daemon's own user and root can reach that socket. No key ever leaves the daemon.
+    Only the daemon's own user and root can reach that socket. No key leaves the
+    daemon, but by `export-tink` where the daemon's settings allow it.
     """
 
 
 keys.add_command(shred)
+keys.add_command(export_tink)
 
 
 @keys.command(epilog=report.examples("sealcar keys status --json"))

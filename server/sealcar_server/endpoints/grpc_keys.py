@@ -6,11 +6,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from sealcar import details
+from sealcar.errors import InvalidRequestError, WrongStateError
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import keys_pb2 as pb
 from sealcar.v1 import keys_pb2_grpc
 from sealcar_server.endpoints.reporting import Reporting
 from sealcar_server.service.rewrapping import Wanted
+from sealcar_server.service.values import ScopeKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,17 +21,24 @@ if TYPE_CHECKING:
 
     from sealcar_server.service.hanging import Hanging
     from sealcar_server.service.holding import Holder
+    from sealcar_server.service.key_export import KeyExporter, TinkPayload
     from sealcar_server.service.keys import Keys
     from sealcar_server.service.rewrapping import Rewrapped
 
 MAX_HANGING: Final = 1000  # in one message
+MAX_TINK: Final = 500  # payloads in one message
 
 
 class KeysServicer(keys_pb2_grpc.KeysServicer):
-    """What operators ask of the daemon's keys."""
+    """What operators ask of the daemon's keys.
 
-    def __init__(self, keys: Keys) -> None:
-        self._keys = keys
+    Args:
+        keys: the use cases.
+        exporter: lets keys out; None: no key leaves this daemon.
+    """
+
+    def __init__(self, keys: Keys, exporter: KeyExporter | None = None) -> None:
+        self._keys, self._exporter = keys, exporter
 
     def Status(  # noqa: N802  (the method's name on the wire)
         self,
@@ -141,6 +150,39 @@ class KeysServicer(keys_pb2_grpc.KeysServicer):
         """Open every key provider again."""
         self._keys.unlock()
         return pb.UnlockResponse()
+
+    def ExportTink(  # noqa: N802  (wire name)
+        self,
+        request: pb.ExportTinkRequest,
+        context: grpc.ServicerContext,  # noqa: ARG002  (gRPC's signature)
+    ) -> Iterator[pb.ExportTinkResponse]:
+        """Let the keys of a variant out."""
+        if self._exporter is None:
+            raise WrongStateError(
+                "no key leaves this daemon: its setting admin.tink_export is false"
+            )
+        if not (request.kek or request.clear):
+            raise InvalidRequestError(
+                "name a key to encrypt the keyset with, or say that it is clear"
+            )
+        package = request.package
+        scope = ScopeKey(package.name, package.version, request.component, request.variant)
+        made = self._exporter.export(scope, request.kek)
+        keyset = pb.TinkKeyset(
+            package=common.PackageRef(name=package.name, version=made.version),
+            generation=made.generation,
+            keyset=made.keyset,
+            kek_uri=made.kek_uri,
+            associated_data=made.associated_data,
+        )
+        yield pb.ExportTinkResponse(keyset=keyset)
+        payloads = iter(made.payloads)
+        while page := list(islice(payloads, MAX_TINK)):
+            yield pb.ExportTinkResponse(payloads=map(_tink_payload, page))
+
+
+def _tink_payload(one: TinkPayload) -> pb.TinkPayload:
+    return pb.TinkPayload(name=one.name, path=one.path, associated_data=one.associated_data)
 
 
 def _holder(one: Holder) -> pb.Holder:

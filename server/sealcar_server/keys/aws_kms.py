@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from sealcar.errors import KeyRefusedError, KeyUnavailableError
 from sealcar_server.keys import aws_client, aws_errors, private_file
 from sealcar_server.keys.bounded import Bounded
-from sealcar_server.keys.provider import KekDescription, WrappedKey
+from sealcar_server.keys.provider import KekDescription, TinkCiphertext, WrappedKey
 from sealcar_server.sealing.secret import SecretBuffer
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ T = TypeVar("T")
 _KEY: Final = 32
 _CREDENTIALS_MOST: Final = 1 << 16
 _CONTEXT: Final = "sealcar-context"
+# what Tink calls it, which is no name of ours: so neither opens what the other wrapped
+_TINK_CONTEXT: Final = "associatedData"
+_MOST: Final = 4096  # that KMS encrypts
 
 
 def provider_of(source: KeySource) -> KmsProvider:
@@ -121,6 +124,25 @@ class KmsProvider:
             return WrappedKey(_version(str(answer["KeyId"])), bytes(answer["CiphertextBlob"]))
 
         return self._ask(re_encrypt)
+
+    def encrypt_for_tink(self, text: bytes, associated_data: bytes) -> TinkCiphertext:
+        """Have KMS encrypt a keyset, as Tink's client of KMS does.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: KMS does, or it is too much for it.
+        """
+        if len(text) > _MOST:
+            raise KeyRefusedError(f"{self._place}: encrypts {_MOST} bytes, not {len(text)}")
+
+        def encrypt() -> TinkCiphertext:
+            answer = self._client().encrypt(
+                KeyId=self._key.name,
+                Plaintext=text,
+                EncryptionContext={_TINK_CONTEXT: associated_data.hex()},
+            )
+            return TinkCiphertext(f"aws-kms://{answer['KeyId']}", bytes(answer["CiphertextBlob"]))
+
+        return self._ask(encrypt)
 
     def current_version(self) -> str:
         """Return the key's id; an alias is looked up once.

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from sealcar.errors import KeyRefusedError, SealcarError, WrongStateError
 from sealcar_server.keys.circuit import Circuit
-from sealcar_server.keys.provider import RotatingProvider
+from sealcar_server.keys.provider import RotatingProvider, TinkProvider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sealcar_server.keys.provider import KekDescription, KeyProvider, WrappedKey
+    from sealcar_server.keys.provider import (
+        KekDescription,
+        KeyProvider,
+        TinkCiphertext,
+        WrappedKey,
+    )
     from sealcar_server.sealing.secret import SecretBuffer
 
 
@@ -77,6 +82,16 @@ class Keeper:
             )
         self.version = self._circuit.call(provider.rotate)
         return self.version
+
+    def encrypt_for_tink(self, text: bytes, associated_data: bytes) -> TinkCiphertext:
+        """Encrypt for Tink; raises as the provider does, WrongStateError if Tink can't use it."""
+        provider = self._provider
+        if not isinstance(provider, TinkProvider):
+            raise WrongStateError(
+                f"Tink can't use {provider.kind} keys: name one in AWS KMS, or take the keyset in "
+                "the clear"
+            )
+        return self._circuit.call(lambda: provider.encrypt_for_tink(text, associated_data))
 
     def current_version(self) -> str:
         """Return the version that wraps; raises as the provider does."""

@@ -62,6 +62,19 @@ class KekStatus:
     cached: int
 
 
+@dataclass(frozen=True, slots=True)
+class TinkCiphertext:
+    """What a key service encrypted as Tink has it encrypt.
+
+    Attributes:
+        uri: of the key, as Tink writes it.
+        ciphertext: as Tink's AEAD of that service makes it.
+    """
+
+    uri: str
+    ciphertext: bytes
+
+
 def package_context(package_id: bytes) -> bytes:
     """Return what a package's key is bound to when it is wrapped."""
     return enc("sealcar v1 key wrap", "1", package_id)
@@ -156,4 +169,17 @@ class RotatingProvider(Protocol):
             ConflictError: somebody else is doing it.
             ConfigurationError, KeyRefusedError, KeyUnavailableError, StorageError: it can't be
                 made; the old version goes on wrapping.
+        """
+
+
+@runtime_checkable
+class TinkProvider(Protocol):
+    """A `KeyProvider` whose key-encryption key any Tink can use too."""
+
+    def encrypt_for_tink(self, text: bytes, associated_data: bytes) -> TinkCiphertext:
+        """Encrypt a few bytes so that Tink decrypts them at the service; never a key of 32 bytes.
+
+        Raises:
+            KeyRefusedError: the provider says no, or it is too much.
+            KeyUnavailableError: it can't be reached.
         """

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from sealcar_server.keys.provider import KekDescription, KeyProvider, WrappedKey
+    from sealcar_server.keys.provider import (
+        KekDescription,
+        KeyProvider,
+        TinkCiphertext,
+        WrappedKey,
+    )
     from sealcar_server.sealing.secret import SecretBuffer
 
 
@@ -133,6 +138,18 @@ class KeyRing:
         keeper = self._keeper(alias)
         with self._using("rotate", alias, ""):
             return keeper.rotate()
+
+    def encrypt_for_tink(self, alias: str, text: bytes, associated_data: bytes) -> TinkCiphertext:
+        """Have a keyset encrypted so that Tink opens it at the key's service.
+
+        Raises:
+            WrongStateError: Tink can't use this kind of key.
+            KeyRefusedError: the configuration has no such alias, or the provider says no.
+            KeyUnavailableError: the provider can't be reached.
+        """
+        keeper = self._keeper(alias)
+        with self._using("encrypt-for-tink", alias, ""):
+            return keeper.encrypt_for_tink(text, associated_data)
 
     def current_version(self, alias: str) -> str:
         """Return the version that wraps new keys.

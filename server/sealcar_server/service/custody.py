@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from sealcar_server.keys.provider import KekStatus, WrappedKey
+    from sealcar_server.keys.provider import KekStatus, TinkCiphertext, WrappedKey
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.secret import SecretBuffer
     from sealcar_server.service.revocations import Revocations
@@ -87,6 +87,11 @@ class Custody:
         """Make a new version of a key; LockedError, or as the ring raises."""
         with self._using() as ring:
             return ring.rotate(alias)
+
+    def encrypt_for_tink(self, alias: str, text: bytes, associated_data: bytes) -> TinkCiphertext:
+        """Have a keyset encrypted for Tink; LockedError, or as the ring raises."""
+        with self._using() as ring:
+            return ring.encrypt_for_tink(alias, text, associated_data)
 
     def current_version(self, alias: str) -> str:
         """Return the version that wraps; LockedError, or as the ring raises."""

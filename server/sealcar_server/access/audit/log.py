@@ -94,6 +94,11 @@ class AuditLog:
         """Whether the last attempt to write succeeded."""
         return not self._broken
 
+    @property
+    def required(self) -> bool:
+        """Whether what can't be written is refused."""
+        return self._options.required
+
     def write(self, event: str, values: Mapping[str, Any], *, at_once: bool = False) -> None:
         """Write a line; with `at_once` it lasts when this returns.
 
