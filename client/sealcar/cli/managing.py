@@ -90,7 +90,7 @@ def prune(client: Client, address: str, *, keep: int, dry_run: bool, as_json: bo
     """Remove generations that were followed by others, of one package or all that you may manage.
 
     Those in use stay: that somebody opened or read within ten minutes, or that a transaction is
-    based on.
+    based on; so does the one that a pin of the policy names.
     """
     wanted = _whole(address) if address else None
     name, version = (wanted.name, wanted.version) if wanted else ("", "")
