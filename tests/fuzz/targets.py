@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fuzz.mutating import changed_json, changed_lines
 from fuzz.packets import packets
 from fuzz.sealed import SealedPackage
 from support.hostile_models import LOCATIONS, PLACES, many_tensors, nested_graphs
@@ -26,6 +27,7 @@ from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service import manifest
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
@@ -39,10 +41,12 @@ class Target:
     Attributes:
         prepared: gives what takes an input, and the first inputs.
         longest: bytes of an input.
+        changed: changes an input in the way of its kind; None if it isn't of that kind.
     """
 
     prepared: Callable[[], AbstractContextManager[Prepared]]
     longest: int = 4096
+    changed: Callable[[bytes, random.Random], bytes | None] | None = None
 
 
 @contextlib.contextmanager
@@ -184,11 +188,11 @@ MODELS: Final = [
     many_tensors(located("w.bin"), 5),
 ]
 TARGETS: Final = {
-    "package-manifest": Target(package_manifest),
-    "import-manifest": Target(import_manifest),
-    "seal-record": Target(seal_record),
+    "package-manifest": Target(package_manifest, changed=changed_json),
+    "import-manifest": Target(import_manifest, changed=changed_json),
+    "seal-record": Target(seal_record, 8192, changed_json),
     "stream": Target(stream, 8192),
     "packets": Target(packets),
-    "policy": Target(policy),
+    "policy": Target(policy, changed=changed_lines),
     "onnx": Target(onnx),
 }
