@@ -12,10 +12,12 @@ import click
 
 from sealcar.address import Address
 from sealcar.errors import InvalidRequestError
+from sealcar.names import shown
 from sealcar_server import settings_reading
 from sealcar_server.access.grants import overflow_id
 from sealcar_server.access.policy import Policy, Right
 from sealcar_server.access.principal import Principal
+from sealcar_server.access.spiffe import is_id
 from sealcar_server.cli.places import config as default_config
 
 if TYPE_CHECKING:
@@ -46,13 +48,14 @@ def check(file: Path) -> None:
 
 
 @policy.command()
-@click.option("--uid", type=click.IntRange(0, 2**32 - 2), required=True, help="Of the caller.")
+@click.option("--uid", type=click.IntRange(0, 2**32 - 2), help="Of the caller.")
 @click.option(
     "--gid",
     type=click.IntRange(0, 2**32 - 2),
     help="Of the caller. Default: the user's own group; if there is no such user, the uid.",
 )
-@click.option("--listener", default="default", show_default=True, help="That it connects to.")
+@click.option("--listener", help="That it connects to. Default: default.")
+@click.option("--spiffe", metavar="ID", help="Of a caller over TLS, instead of uid and the others.")
 @click.option("--file", type=click.Path(path_type=Path), help="The policy; not the daemon's own.")
 @click.option(
     "--config",
@@ -65,9 +68,10 @@ def check(file: Path) -> None:
 @click.argument("address")
 def explain(  # noqa: PLR0913  (options of a command)
     *,
-    uid: int,
+    uid: int | None,
     gid: int | None,
-    listener: str,
+    listener: str | None,
+    spiffe: str | None,
     file: Path | None,
     config: Path | None,
     right: str,
@@ -82,7 +86,7 @@ def explain(  # noqa: PLR0913  (options of a command)
         raise InvalidRequestError("a policy knows NAME and NAME/COMPONENT, nothing finer")
     path = file or _of_settings(config)
     rules = Policy.load(path)
-    principal = Principal(listener, uid, _group_of(uid) if gid is None else gid)
+    principal = _caller(uid, gid, listener, spiffe)
     asked = Right(right)
     place = rules.deciding(principal, asked, wanted.name, wanted.component)
     question = f"{principal}, right {right!r} on {wanted}"
@@ -97,6 +101,20 @@ def explain(  # noqa: PLR0913  (options of a command)
     told = "is told that the right is missing" if seen else "can't tell it from an unknown package"
     click.echo(f"the caller {told}")
     return NO
+
+
+def _caller(
+    uid: int | None, gid: int | None, listener: str | None, spiffe: str | None
+) -> Principal:
+    if spiffe is not None:
+        if (uid, gid, listener) != (None, None, None):
+            raise click.UsageError("--spiffe is a caller of its own, without the other options")
+        if not is_id(spiffe):
+            raise click.UsageError(f"--spiffe takes a SPIFFE ID, which {shown(spiffe)} is not")
+        return Principal.remote(spiffe)
+    if uid is None:
+        raise click.UsageError("give --uid, or --spiffe for a caller over TLS")
+    return Principal(listener or "default", uid, _group_of(uid) if gid is None else gid)
 
 
 def _of_settings(config: Path | None) -> Path:
@@ -133,6 +151,7 @@ def _in_short(grant: Grant) -> str:
         "uid": grant.uid,
         "gid": grant.gid,
         "listener": grant.listener,
+        "spiffe": grant.spiffe,
         "packages": list(grant.packages),
         "components": None if grant.components is None else list(grant.components),
         "rights": sorted(right.value for right in grant.rights),
