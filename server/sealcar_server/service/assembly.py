@@ -24,6 +24,7 @@ from sealcar_server.service.keys import Keys, Works
 from sealcar_server.service.listing import Listing
 from sealcar_server.service.looking import Looking
 from sealcar_server.service.metering import UNMETERED, Meter
+from sealcar_server.service.new_versions import NewVersions
 from sealcar_server.service.opening import Opener
 from sealcar_server.service.packages import Packages
 from sealcar_server.service.payloads import Payloads
@@ -164,17 +165,17 @@ class Service:
         )
         removing.settle()
         sharing = Sharing(AssetIndex(store, store_key), opener)
-        importer = Importer(store, keyring, opener, pointers, sharing, checker, meter)
+        versions = NewVersions(opener, pointers, turns)
+        importer = Importer(store, keyring, versions, sharing, checker, meter)
         verifier = Verifier(opener, store_key)
         admission = Admission(store, opener, seen, pointers.tombstones)
         vouching = vouching or Vouching()
-        checked = checker or Unchecked()
         importers = Importers(
             importer,
             SealedImporter(
                 store,
                 Returning(store, keyring, pointers, admission, turns),
-                Forwarded(store, keyring, opener, pointers, vouching.publishers, checked),
+                Forwarded(store, keyring, versions, vouching.publishers, checker),
                 meter,
             ),
         )

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sealcar.errors import AlreadyExistsError, ConflictError, NotAuthenticError, RolledBackError
+from sealcar.errors import NotAuthenticError, RolledBackError
 from sealcar_server.keys.provider import WrappedKey, package_context, transit_context
 from sealcar_server.sealing import record
 from sealcar_server.sealing.derivation import PackageKeys
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.finding import Found
+    from sealcar_server.service.new_versions import NewVersions
     from sealcar_server.service.opened import OpenedPackage
-    from sealcar_server.service.opening import Opener
-    from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.values import ImportPlan
     from sealcar_server.store.local import LocalStore
     from sealcar_server.store.staging import Staging
@@ -48,15 +47,15 @@ class Forwarded:
     """Takes them; safe to share between threads.
 
     Attributes:
-        store, keyring, opener, pointers: of the daemon.
+        store, keyring: of the daemon.
+        versions: lets new ones in.
         publishers: who may vouch for a package.
         checker: looks at the models before they are published.
     """
 
     store: LocalStore
     keyring: Custody
-    opener: Opener
-    pointers: Pointers
+    versions: NewVersions
     publishers: Publishers
     checker: ModelChecker
 
@@ -67,8 +66,7 @@ class Forwarded:
         self.publishers.check(signature, record.signed_text(found.text))
         _check_date(found)
         name, version = plan.name, plan.version or sent.version
-        number = self.opener.first_number(name, version)
-        self.pointers.refuse_forged(name)
+        number = self.versions.number(name, version)
         root = self._unwrap(found)
         with ExitStack() as undo:
             keys = undo.enter_context(PackageKeys(root, sent.package_id))
@@ -111,20 +109,12 @@ class ForwardedArrival:
 
     def publish(self, staging: Staging, scratch: Scratch) -> Imported:
         """Seal the manifest anew, and make its version the current one."""
-        own, tools = self._lineage, self._with
+        own = self._lineage
         self._check_models(staging, scratch)
         sent = self.opened.record
         payloads = {(item.component, item.variant): item.payloads for item in sent.variants}
         composed = compose(self._manifest, payloads, own, self.keys, sent.assets)
-        with tools.pointers.moving(own.name, own.version, own.generation):
-            faster = AlreadyExistsError("another import of this version was faster")
-            if tools.opener.last_removed(own.name, own.version) >= own.generation:
-                raise faster
-            try:
-                place = staging.publish(composed.manifest, own.generation)
-            except ConflictError as error:
-                raise faster from error
-            tools.opener.saw(place, composed.digest)
+        self._with.versions.publish(staging, composed, own)
         return Imported(own.name, own.version, own.generation, own.package_id)
 
     def _check_models(self, staging: Staging, scratch: Scratch) -> None:

@@ -6,12 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from sealcar.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    InvalidPackageError,
-    WrongStateError,
-)
+from sealcar.errors import InvalidPackageError, WrongStateError
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service import manifest, naming
 from sealcar_server.service.arriving import check_size
@@ -30,14 +25,11 @@ if TYPE_CHECKING:
 
     from sealcar_server.service.arriving import Arriving
     from sealcar_server.service.checking import ModelChecker
-    from sealcar_server.service.composing import Composed
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.incoming import IncomingAsset, IncomingVariant
-    from sealcar_server.service.opening import Opener
-    from sealcar_server.service.pointer import Pointers
+    from sealcar_server.service.new_versions import NewVersions
     from sealcar_server.service.sharing import Sharing
     from sealcar_server.service.values import ImportPlan
-    from sealcar_server.store.generation import Generation
     from sealcar_server.store.local import LocalStore
 
 
@@ -46,7 +38,8 @@ class Importer:
     """Begins imports; safe to share between threads.
 
     Attributes:
-        store, keyring, opener, pointers: of the daemon.
+        store, keyring: of the daemon.
+        versions: lets new ones in.
         sharing: gives shared assets their place.
         checker: looks at the models before they are published.
         meter: is told the seconds of "seal".
@@ -54,8 +47,7 @@ class Importer:
 
     store: LocalStore
     keyring: Custody
-    opener: Opener
-    pointers: Pointers
+    versions: NewVersions
     sharing: Sharing
     checker: ModelChecker
     meter: Meter = UNMETERED
@@ -89,8 +81,7 @@ class ImportSession:
         self._manifest = manifest.prepare(plan.manifest_json)
         self.name = plan.name
         self.version = plan.version or default_version(self._manifest)
-        number = importer.opener.first_number(self.name, self.version)
-        importer.pointers.refuse_forged(self.name)
+        number = importer.versions.number(self.name, self.version)
         self._arriving: tuple[IncomingVariant | IncomingAsset, Arriving] | None = None
         self._scratch = Scratch()
         alias = plan.kek_alias or importer.store.identity.kek_alias
@@ -159,12 +150,10 @@ class ImportSession:
                 scope: variant.recorded() for scope, variant in self._incoming.variants.items()
             }
             composed = compose(settled, sealed, self._lineage, self._keys, tuple(places.values()))
-            number = self._lineage.generation
-            with self._with.pointers.moving(self.name, self.version, number):
-                place = self._publish(composed, number)
+            place = self._with.versions.publish(self._staging, composed, self._lineage)
             sharing.note(assets, places, place, alias)
         self.abort()
-        return Imported(self.name, self.version, number, self._lineage.package_id)
+        return Imported(self.name, self.version, place.number, self._lineage.package_id)
 
     def abort(self) -> None:
         """Throw away what is not published, and every secret; twice is fine."""
@@ -210,18 +199,6 @@ class ImportSession:
                 error = InvalidPackageError("the variant has no payload")
                 raise error.at(component=component, variant=variant)
             self._staging.create_variant(component, variant)
-
-    def _publish(self, composed: Composed, number: int) -> Generation:
-        faster = AlreadyExistsError("another import of this version was faster")
-        if self._with.opener.last_removed(self.name, self.version) >= number:
-            # it was removed again, and its number isn't used twice
-            raise faster
-        try:
-            place = self._staging.publish(composed.manifest, number)
-        except ConflictError as error:
-            raise faster from error
-        self._with.opener.saw(place, composed.digest)
-        return place
 
     def _place(self) -> dict[str, str]:
         if self._arriving is None:

@@ -1,0 +1,74 @@
+"""Versions that are new here: the number that each begins with, and its first generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sealcar.errors import AlreadyExistsError, ConflictError
+
+if TYPE_CHECKING:
+    from sealcar_server.service.composing import Composed, Lineage
+    from sealcar_server.service.opening import Opener
+    from sealcar_server.service.pointer import Pointers
+    from sealcar_server.service.turns import Turns
+    from sealcar_server.store.generation import Generation
+    from sealcar_server.store.staging import Staging
+
+
+@dataclass(frozen=True)
+class NewVersions:
+    """Lets them in; safe to share between threads.
+
+    Attributes:
+        opener, pointers: of the daemon.
+        turns: of all who publish.
+    """
+
+    opener: Opener
+    pointers: Pointers
+    turns: Turns
+
+    def number(self, name: str, version: str) -> int:
+        """Return the number that a version begins with.
+
+        Raises:
+            AlreadyExistsError: it isn't new.
+            NotAuthenticError, RolledBackError: the pointer that it would replace isn't authentic.
+        """
+        number = self.opener.first_number(name, version)
+        self.pointers.refuse_forged(name)
+        return number
+
+    def publish(self, staging: Staging, composed: Composed, own: Lineage) -> Generation:
+        """Publish the first generation of a version, and make the version the current one.
+
+        Raises:
+            AlreadyExistsError: the version isn't new any more.
+            ExhaustedError, StorageError: it can't be written.
+        """
+        name, version = own.name, own.version
+        with (
+            self.turns.of(name, version),
+            self.pointers.moving(name, version, own.generation),
+        ):
+            self._refuse_overtaken(own)
+            try:
+                place = staging.publish(composed.manifest, own.generation)
+            except ConflictError as error:
+                raise _overtaken() from error
+            self.opener.saw(place, composed.digest)
+        return place
+
+    def _refuse_overtaken(self, own: Lineage) -> None:
+        # it may have come in another way, under another number, or have been removed again
+        try:
+            number = self.opener.first_number(own.name, own.version)
+        except AlreadyExistsError as error:
+            raise _overtaken() from error
+        if number != own.generation:
+            raise _overtaken()
+
+
+def _overtaken() -> AlreadyExistsError:
+    return AlreadyExistsError("another import of this version was faster")
