@@ -19,6 +19,7 @@ from sealcar.custody import (
     ShreddedVersion,
 )
 from sealcar.oversight import AuditStatus, Oversight, PolicyStatus
+from sealcar.unix_line import UnixLine
 from sealcar.v1 import admin_pb2
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import keys_pb2 as pb
@@ -43,7 +44,7 @@ class Admin:
     """
 
     def __init__(self, directory: Path, *, peer_uid: int, timeout: float = 30.0) -> None:
-        self._rpc = rpc.Channel(directory / "admin.sock", peer_uid=peer_uid, timeout=timeout)
+        self._rpc = rpc.Channel(UnixLine(directory / "admin.sock", peer_uid), timeout=timeout)
 
     def status(self) -> KeysStatus:
         """Ask every key provider for its health.

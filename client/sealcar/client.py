@@ -113,7 +113,7 @@ class Client:
                 raise WrongStateError("this client is closed")
             if self._catalogue is None:
                 location = self.location
-                self._catalogue = Catalogue(
+                self._catalogue = Catalogue.at(
                     location.directory, peer_uid=location.expected_uid(), timeout=self._timeout
                 )
             return self._catalogue
@@ -162,17 +162,30 @@ class Client:
         self.close()
 
     def _resolve(self, component: str | None, variant: str | None, name: ScopeName) -> ScopeName:
-        found = self.catalogue.get(name.package, name.version, name.generation)
-        if not found.verified:
-            raise LockedError("the daemon is locked: an operator has to use `sealcar unlock`")
-        one = _only(found.variants, component, variant, name)
-        return ScopeName(
-            found.summary.name,
-            one.component,
-            one.variant,
-            found.summary.version,
-            found.summary.generation,
-        )
+        return resolve(self.catalogue, component, variant, name)
+
+
+def resolve(
+    catalogue: Catalogue, component: str | None, variant: str | None, name: ScopeName
+) -> ScopeName:
+    """Return the whole name of the one variant that is meant where names were left out.
+
+    Raises:
+        InvalidRequestError: several variants could be meant, or none.
+        LockedError: nobody has checked which variants there are.
+        SealcarError: what the daemon answered.
+    """
+    found = catalogue.get(name.package, name.version, name.generation)
+    if not found.verified:
+        raise LockedError("the daemon is locked: an operator has to use `sealcar unlock`")
+    one = _only(found.variants, component, variant, name)
+    return ScopeName(
+        found.summary.name,
+        one.component,
+        one.variant,
+        found.summary.version,
+        found.summary.generation,
+    )
 
 
 def _only(

@@ -1,14 +1,11 @@
-"""A gRPC channel to one Unix socket: the peer checked first, failures as sealcar's own errors."""
+"""A gRPC channel to one daemon: failures as sealcar's own errors."""
 
 from __future__ import annotations
 
 import os
-import socket
-import struct
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, Self
-from urllib.parse import quote
 
 import grpc
 from grpc_status import rpc_status
@@ -17,12 +14,9 @@ from sealcar import details, errors
 from sealcar.v1 import common_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Hashable, Iterator
 
-MAX_PATH: Final = 107
-_CREDENTIALS: Final = struct.Struct("3i")
-_OPTIONS: Final = (
+OPTIONS: Final = (
     ("grpc.max_receive_message_length", 64 << 20),  # a package of very many payloads in one answer
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
@@ -46,20 +40,33 @@ class Cancellable(Protocol):
         """End it."""
 
 
+class Line(Protocol):
+    """The way to a daemon, and how to know that it is the right one."""
+
+    def open(self, timeout: float) -> grpc.Channel:
+        """Return a channel, on which nothing is sent to anybody else; or raise a SealcarError."""
+
+    def state(self) -> Hashable:
+        """Return what differs whenever a channel opened now would be another one than before."""
+
+    def unreachable(self, reason: str) -> errors.UnavailableError:
+        """Say that no daemon answers, and what to do about it."""
+
+
 class Channel:
-    """One socket of the daemon, connected when first asked.
+    """One daemon, connected when first asked.
 
     Args:
-        path: of the socket.
-        peer_uid: nothing is sent to a server of another uid.
+        line: leads to it.
         timeout: seconds for one answer, and between two messages of a stream.
     """
 
-    def __init__(self, path: Path, *, peer_uid: int, timeout: float) -> None:
-        self.path = path
+    def __init__(self, line: Line, *, timeout: float) -> None:
         self.timeout = timeout
-        self._peer_uid = peer_uid
+        self._line = line
+        self._state: Hashable = None
         self._channel: grpc.Channel | None = None
+        self._before: list[grpc.Channel] = []  # calls may still be under way there
         self._process = os.getpid()
         self._lock = threading.Lock()
 
@@ -67,7 +74,8 @@ class Channel:
         """Return the channel, made on the first call.
 
         Raises:
-            UnavailableError: nobody listens, or somebody of another uid.
+            UnavailableError: nobody listens, or somebody else.
+            ConfigurationError: what is needed to connect can't be used.
             WrongStateError: the process was forked since; gRPC doesn't survive that.
         """
         if os.getpid() != self._process:
@@ -75,10 +83,12 @@ class Channel:
                 "this process was forked from one that had this client; connect again in the child"
             )
         with self._lock:
-            if self._channel is None:
-                check_peer(self.path, self._peer_uid, self.timeout)
-                target = "unix:" + quote(str(self.path.absolute()))
-                self._channel = grpc.insecure_channel(target, options=_OPTIONS)
+            state = self._line.state()
+            if self._channel is None or state != self._state:
+                opened = self._line.open(self.timeout)
+                if self._channel is not None:
+                    self._before.append(self._channel)
+                self._channel, self._state = opened, state
             return self._channel
 
     @contextmanager
@@ -103,15 +113,17 @@ class Channel:
                 ) from None
 
     def again(self) -> Channel:
-        """Return another channel to the same socket, which looks for its server at once."""
-        return Channel(self.path, peer_uid=self._peer_uid, timeout=self.timeout)
+        """Return another channel to the same daemon, which looks for it at once."""
+        return Channel(self._line, timeout=self.timeout)
 
     def close(self) -> None:
         """Close the channel; calls under way end."""
         with self._lock:
-            if self._channel is not None and os.getpid() == self._process:
-                self._channel.close()
-            self._channel = None
+            opened = [*self._before, *filter(None, [self._channel])]
+            self._before, self._channel = [], None
+            if os.getpid() == self._process:
+                for channel in opened:
+                    channel.close()
 
     def _error(self, error: grpc.RpcError) -> errors.SealcarError:
         found = detail_of(error)
@@ -120,7 +132,7 @@ class Channel:
         code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
         text = (error.details() if isinstance(error, grpc.Call) else "") or code.name
         if code is grpc.StatusCode.UNAVAILABLE:
-            return unreachable(self.path, text)
+            return self._line.unreachable(text)
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return errors.TimedOutError(f"the daemon didn't answer within {self.timeout:g} s")
         return _WITHOUT_DETAIL.get(code, errors.InternalError)(text)
@@ -172,39 +184,3 @@ def detail_of(error: grpc.RpcError) -> common_pb2.ErrorDetail | None:
         if packed.Unpack(detail):
             return detail
     return None
-
-
-def check_peer(path: Path, uid: int, timeout: float) -> None:
-    """Connect once and ask the kernel whose socket it is.
-
-    Raises:
-        UnavailableError: nobody listens there, or somebody of another uid.
-        InvalidRequestError: the path is too long for a socket.
-    """
-    raw = os.fsencode(path.absolute())
-    if len(raw) > MAX_PATH:
-        raise errors.InvalidRequestError(
-            f"socket path {path} has {len(raw)} bytes; the kernel takes at most {MAX_PATH}"
-        )
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(timeout)
-        try:
-            probe.connect(raw)
-        except OSError as error:
-            raise unreachable(path, os.strerror(error.errno or 0)) from error
-        found = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, found_uid, _ = _CREDENTIALS.unpack(found)
-    if found_uid != uid:
-        raise errors.UnavailableError(
-            f"{path} is served by uid {found_uid}, not by uid {uid};"
-            " set SEALCAR_PEER_UID if that is the daemon's"
-        )
-
-
-def unreachable(path: Path, reason: str) -> errors.UnavailableError:
-    """Say that no daemon answers, and what to do about it."""
-    return errors.UnavailableError(
-        f"no daemon answers at {path} ({reason}); start one with `sealcar serve`,"
-        " or name its listener directory with --socket or SEALCAR_SOCKET",
-        retry_after=1.0,
-    )

@@ -172,7 +172,7 @@ def exported(liar: Liar, folder: Path, *, tar: bool) -> errors.SealcarError:
     out = folder / "deep" / "out"
     out.parent.mkdir(exist_ok=True)
     with (
-        Catalogue(liar.folder, peer_uid=ME, timeout=10) as catalogue,
+        Catalogue.at(liar.folder, peer_uid=ME, timeout=10) as catalogue,
         pytest.raises(errors.SealcarError) as caught,
     ):
         catalogue.export("m", Destination(out, tar))

@@ -55,7 +55,7 @@ def test_a_mute_server_ends_in_a_timeout_of_our_own(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     with (
         mute(folder),
-        Catalogue(folder, peer_uid=os.getuid(), timeout=0.5) as catalogue,
+        Catalogue.at(folder, peer_uid=os.getuid(), timeout=0.5) as catalogue,
         pytest.raises((errors.TimedOutError, errors.UnavailableError)) as caught,
     ):
         catalogue.get("ocr")
@@ -67,7 +67,7 @@ def test_a_mute_stream_ends_in_a_timeout_of_our_own(tmp_path: Path) -> None:
     begun = time.monotonic()
     with (
         mute(folder),
-        Catalogue(folder, peer_uid=os.getuid(), timeout=0.5) as catalogue,
+        Catalogue.at(folder, peer_uid=os.getuid(), timeout=0.5) as catalogue,
         pytest.raises((errors.TimedOutError, errors.UnavailableError)),
     ):
         catalogue.verify("ocr")
@@ -78,7 +78,7 @@ def test_a_server_of_another_uid_hears_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     with (
         mute(folder),
-        Catalogue(folder, peer_uid=os.getuid() + 1, timeout=0.5) as catalogue,
+        Catalogue.at(folder, peer_uid=os.getuid() + 1, timeout=0.5) as catalogue,
         pytest.raises(errors.UnavailableError, match="not by uid"),
     ):
         catalogue.get("ocr")
@@ -87,7 +87,7 @@ def test_a_server_of_another_uid_hears_nothing(tmp_path: Path) -> None:
 def test_a_path_that_no_socket_can_have_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     with (
-        Catalogue(folder, peer_uid=os.getuid()) as catalogue,
+        Catalogue.at(folder, peer_uid=os.getuid()) as catalogue,
         pytest.raises(errors.InvalidRequestError, match="at most 107"),
     ):
         catalogue.get("ocr")

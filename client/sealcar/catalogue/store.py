@@ -14,6 +14,7 @@ from sealcar.catalogue.managing import Managing
 from sealcar.catalogue.resolving import Resolved, resolved
 from sealcar.catalogue.verifying import Verification, await_end
 from sealcar.errors import IncompatibleError
+from sealcar.unix_line import UnixLine
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import package_store_pb2 as pb
 
@@ -33,13 +34,22 @@ class Catalogue(Managing):
     """A daemon's packages, over gRPC. Thread-safe.
 
     Args:
-        listener: directory that holds `grpc.sock`.
-        peer_uid: the daemon's uid, checked before anything is sent.
-        timeout: seconds for one answer, and between two messages of a stream.
+        channel: to the daemon; closed with this object.
     """
 
-    def __init__(self, listener: Path, *, peer_uid: int, timeout: float = 30.0) -> None:
-        self._rpc = rpc.Channel(listener / "grpc.sock", peer_uid=peer_uid, timeout=timeout)
+    def __init__(self, channel: rpc.Channel) -> None:
+        self._rpc = channel
+
+    @classmethod
+    def at(cls, listener: Path, *, peer_uid: int, timeout: float = 30.0) -> Self:
+        """Return the packages of a daemon on this machine.
+
+        Args:
+            listener: directory that holds `grpc.sock`.
+            peer_uid: the daemon's uid, checked before anything is sent.
+            timeout: seconds for one answer, and between two messages of a stream.
+        """
+        return cls(rpc.Channel(UnixLine(listener / "grpc.sock", peer_uid), timeout=timeout))
 
     def list(
         self, prefix: str = "", *, current: bool = False, component: str = "", ep: str = ""
