@@ -65,9 +65,29 @@ def test_a_key_that_the_caller_brings_needs_the_right_to_export_in_plain(tmp_pat
         exporter = running.service.exporter
         with pytest.raises(DeniedError, match="export-plain"):
             exporter.export(ME, PLACE, recipient=Recipient("", PEM))
-        assert exporter.export(ME, PLACE, recipient=Recipient(KEK)).place.number == 1
-        with pytest.raises(NotFoundError):
-            exporter.export(SOMEBODY, PLACE, recipient=Recipient(KEK))
+        for recipient in (Recipient(KEK), Recipient("", PEM), Recipient("customer")):
+            with pytest.raises(NotFoundError):
+                exporter.export(SOMEBODY, PLACE, recipient=recipient)
+
+
+def test_what_this_daemon_could_open_again_leaves_only_with_the_right_to_export_in_plain(
+    tmp_path: Path,
+) -> None:
+    with Running(tmp_path) as running:
+        running.import_()
+    # he could bring it back under the name of a package that he may read
+    mine = frozenset(Right) - {Right.EXPORT_PLAIN}
+    policy = Policy(
+        (
+            Grant(ME.uid, None, None, ("ocr",), None, frozenset({Right.EXPORT, Right.LIST})),
+            Grant(ME.uid, None, None, ("mine",), None, mine),
+        )
+    )
+    with Running(tmp_path, policy=policy, recipients={"customer": PEM}) as running:
+        exporter = running.service.exporter
+        with pytest.raises(DeniedError, match="export-plain"):
+            exporter.export(ME, PLACE, recipient=Recipient(KEK))
+        assert exporter.export(ME, PLACE, recipient=Recipient("customer")).place.number == 1
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 from sealcar_server.access.policy import Grant, Policy, Right
 from sealcar_server.access.principal import Principal
 from sealcar_server.keys.file import FileProvider
+from sealcar_server.keys.key_pairs import public_key
+from sealcar_server.keys.recipient import RecipientProvider
 from sealcar_server.keys.ring import KeyRing
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service.assembly import Limits, Service
@@ -28,9 +30,11 @@ from sealcar_server.service.writing import OrderedSealer
 from sealcar_server.store.local import LocalStore
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
 
+    from sealcar_server.keys.provider import KeyProvider
     from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.listing import Listing
     from sealcar_server.service.looking import Looking
@@ -69,6 +73,7 @@ class Running:
         meter: Meter = UNMETERED,
         checker: ModelChecker | None = None,
         more_keys: tuple[str, ...] = (),
+        recipients: Mapping[str, bytes] | None = None,
         read_only: bool = False,
     ) -> None:
         self.root, self.store_path = root, root / "store"
@@ -84,7 +89,11 @@ class Running:
                 FileProvider.create(path)
 
         def ring() -> KeyRing:
-            more = {alias: FileProvider(path) for alias, path in others.items()}
+            more: dict[str, KeyProvider] = {
+                alias: RecipientProvider(public_key(pem, alias), None, alias)
+                for alias, pem in (recipients or {}).items()
+            }
+            more |= {alias: FileProvider(path) for alias, path in others.items()}
             return KeyRing({KEK: next(made, None) or FileProvider(kek), **more}, lifetime=60)
 
         self.keyring = self._stack.enter_context(Custody(ring, Revocations(state)))

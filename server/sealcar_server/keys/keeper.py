@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sealcar.errors import KeyRefusedError, SealcarError, WrongStateError
 from sealcar_server.keys.circuit import Circuit
-from sealcar_server.keys.provider import RotatingProvider, TinkProvider
+from sealcar_server.keys.provider import RecipientsProvider, RotatingProvider, TinkProvider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,12 @@ class Keeper:
         self._closed = False
         self._thread = threading.Thread(target=self._watch, name="key-watch", daemon=True)
         self._thread.start()
+
+    @property
+    def opens(self) -> bool:
+        """Whether the provider unwraps what it wraps."""
+        provider = self._provider
+        return not isinstance(provider, RecipientsProvider) or provider.opens
 
     def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
         """Wrap a key; raises as the provider does."""

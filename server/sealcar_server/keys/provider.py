@@ -159,6 +159,15 @@ class KeyProvider(Protocol):
 
 
 @runtime_checkable
+class RecipientsProvider(Protocol):
+    """A `KeyProvider` that may have nothing but what wraps: somebody else's public key."""
+
+    @property
+    def opens(self) -> bool:
+        """Whether it unwraps here what it wraps."""
+
+
+@runtime_checkable
 class RotatingProvider(Protocol):
     """A `KeyProvider` that makes new versions of its key itself."""
 

@@ -107,6 +107,11 @@ class RecipientProvider:
         self._public, self._private, self._place = public, private, place
         self._version = fingerprint(public)
 
+    @property
+    def opens(self) -> bool:
+        """Whether the private half is known here."""
+        return self._private is not None
+
     def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
         """Wrap a key for a package in transit.
 

@@ -165,6 +165,14 @@ class KeyRing:
         found = [alias for alias, keeper in self._keepers.items() if keeper.kind == kind]
         return next((one for one in found if self.current_version(one) == version), "")
 
+    def opens(self, alias: str) -> bool:
+        """Tell whether what is wrapped under an alias can be unwrapped here; nobody is asked.
+
+        Raises:
+            KeyRefusedError: the configuration has no such alias.
+        """
+        return self._keeper(alias).opens
+
     def describe(self, alias: str) -> KekDescription:
         """Say what a key-encryption key is.
 

@@ -98,6 +98,11 @@ class Custody:
         with self._using() as ring:
             return ring.current_version(alias)
 
+    def opens(self, alias: str) -> bool:
+        """Tell whether what is wrapped under it opens here; LockedError, or as the ring raises."""
+        with self._using() as ring:
+            return ring.opens(alias)
+
     def alias_of(self, kind: str, version: str) -> str:
         """Return the alias of a key of this kind and version, if any; LockedError."""
         with self._using() as ring:

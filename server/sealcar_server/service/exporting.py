@@ -150,8 +150,8 @@ class Exporter:
             principal: who asks.
             place: name, version (empty: the current one), generation (0: the newest).
             plain: opened, with its original references.
-            recipient: whom it is wrapped for. To a key that the caller brings it leaves as good as
-                plain, and so that right is needed.
+            recipient: whom it is wrapped for. To a key that the caller brings, or that this daemon
+                opens too, it leaves as good as plain, and so that right is needed.
 
         Raises:
             InvalidRequestError: there can't be such a recipient.
@@ -161,8 +161,8 @@ class Exporter:
         """
         with during("export", package=place[0]):
             more = self._recipient(plain, recipient)
-        brought = recipient is not None and bool(recipient.key)
-        right = Right.EXPORT_PLAIN if plain or brought else Right.EXPORT
+        opens = recipient is not None and self._forwarder.opens(recipient)
+        right = Right.EXPORT_PLAIN if plain or opens else Right.EXPORT
         permit = Permit(self._policy, principal, right, place[0])
         with self._entrance.enter(principal, right, place, **more) as opened:
             self._entrance.bind(permit, opened)

@@ -11,7 +11,12 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import ConfigurationError, InvalidRequestError
+from sealcar.errors import (
+    ConfigurationError,
+    InvalidRequestError,
+    KeyRefusedError,
+    LockedError,
+)
 from sealcar.names import shown
 from sealcar_server.keys.key_pairs import public_key
 from sealcar_server.keys.provider import WrappedKey, package_context, transit_context
@@ -81,6 +86,16 @@ class Forwarder:
             return _brought(recipient.key).current_version()
         version = self._keyring.current_version(recipient.alias)
         return version if FINGERPRINT.fullmatch(version) else recipient.alias
+
+    def opens(self, recipient: Recipient) -> bool:
+        """Tell whether the caller, or this daemon, can open what is wrapped for a recipient.
+
+        It can be imported again under any name then, and be read by whoever may read that.
+        """
+        try:
+            return bool(recipient.key) or self._keyring.opens(recipient.alias)
+        except (KeyRefusedError, LockedError):
+            return False  # nothing is wrapped then
 
     def manifest(self, opened: OpenedPackage, recipient: Recipient) -> bytes:
         """Return a generation's manifest, with a record for the recipient.
