@@ -79,8 +79,15 @@ def test_what_holds_no_record_is_no_sealed_export(tmp_path: Path) -> None:
     for text in ("", "{", "[]", "{}", '{"additional_metadata": 1}', "\udc80", "[" * 100_000):
         (out / "manifest.json").write_bytes(text.encode(errors="surrogatepass"))
         assert sealed_plan(out) is None
-    (out / "manifest.json").unlink()
+    (out / "manifest.json").rename(tmp_path / "elsewhere")
     assert sealed_plan(out) is None
+    # others may allow it to be a link, or say why not
+    (out / "manifest.json").symlink_to(tmp_path / "elsewhere")
+    assert sealed_plan(out) is None
+    (out / "manifest.json").unlink()
+    (out / "manifest.json").mkdir()
+    assert sealed_plan(out) is None
+    (out / "manifest.json").rmdir()
     assert sealed_plan(archived(out)) is None
     model = tmp_path / "model.onnx"
     model.write_bytes(b"model" * 1000)

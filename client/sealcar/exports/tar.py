@@ -54,8 +54,13 @@ class Tar:
             sync(self._beside)
         # the name is claimed, so that the rename replaces nothing of anybody else's
         os.close(create(self._path, _MODE))
+        try:
+            with writing(self._path):
+                self._beside.rename(self._path)
+        except BaseException:
+            self._path.unlink(missing_ok=True)
+            raise
         with writing(self._path):
-            self._beside.rename(self._path)
             sync_folder(self._path)
 
     def __enter__(self) -> Self:

@@ -17,7 +17,6 @@ from sealcar.errors import (
     InvalidPackageError,
     NotFoundError,
     SealcarError,
-    StorageError,
 )
 from sealcar.exports.paths import ASSETS, MANIFEST, PayloadPath
 from sealcar.names import shown
@@ -81,14 +80,18 @@ class _Folder:
         self._trees: dict[tuple[str, str], SourceTree] = {}
 
     def manifest(self) -> bytes:
+        # what can't be read, or is a link, is no export; whoever reads plain packages says more
         try:
             fd = os.open(self._root / MANIFEST, _READ)
-        except FileNotFoundError:
+        except OSError:
             return b""
-        except OSError as error:
-            raise StorageError(f"{MANIFEST} can't be read: {error.strerror}") from error
-        with os.fdopen(fd, "rb") as file:
-            return file.read(_MOST)
+        try:
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                return file.read(_MOST)
+        except OSError:
+            return b""
+        finally:
+            os.close(fd)
 
     def open(self, path: PayloadPath) -> SourceFile:
         parts = _folder(path)
