@@ -92,7 +92,7 @@ class _Daemon:
         hardening.allow_many_files()
         trust.refuse_what_others_can_write(settings)
         self._meter = metrics.Metrics()
-        self._accounting = Accounting(settings, self._meter.audited)
+        self._accounting = Accounting(settings, self._meter.audited, self._meter)
         stack.callback(self._accounting.close)
         self.policy = LivePolicy(
             settings.policy.file,
@@ -115,7 +115,10 @@ class _Daemon:
             keyring,
             self.policy,
             state=self._state,
-            limits=Limits(transaction_ttl=settings.transfer.transaction_ttl),
+            limits=Limits(
+                transaction_ttl=settings.transfer.transaction_ttl,
+                require_pins=settings.rollback.require_pins,
+            ),
             meter=self._meter,
             trail=self._accounting.trail,
             checker=ConfinedChecker(settings.limits.checked_model, settings.limits.check_time),
@@ -127,13 +130,14 @@ class _Daemon:
         """Start everything, sockets last."""
         settings, stack, meter = self._settings, self._stack, self._meter
         meter.started(version("sealcar"), settings.daemon.isolation, settings.transfer.memory_limit)
-        self._rates = Rates(settings.limits.requests, meter.denied)
+        trail = self._accounting.trail
+        self._rates = Rates(settings.limits.requests, meter.denied, trail.refused_account)
         self._sessions = Sessions(
             own_uid=os.geteuid() if settings.daemon.isolation == "uid" else None,
             of_one=settings.limits.sessions,
             on_denied=meter.denied,
             on_count=meter.sessions,
-            on_refused=self._accounting.trail.refused,
+            on_refused=trail.refused,
         )
         stack.callback(self._sessions.close)
         self._budget = Budget(settings.transfer.memory_limit)
@@ -141,7 +145,9 @@ class _Daemon:
         engine.start()
         stack.callback(engine.close)
         threads = settings.daemon.grpc_threads
-        self._streams = Streams(max(1, threads - 2), settings.transfer.idle_timeout)
+        self._streams = Streams(
+            max(1, threads - 2), settings.transfer.idle_timeout, trail.refused_account
+        )
         stack.callback(self._streams.close)
         self._start_admin()
         self._start_grpc(threads)
@@ -160,6 +166,7 @@ class _Daemon:
             self.service.payloads.expire()
         except SealcarError as error:
             _log.warning("an idle transaction can't be aborted", error=str(error))
+        self._accounting.trail.flush()
 
     def _revoke(self) -> None:
         revoked = self.service.payloads.revoke()
@@ -224,7 +231,12 @@ class _Daemon:
         self._stack.callback(path.unlink, missing_ok=True)
 
     def _start_grpc(self, threads: int) -> None:
-        relay = Relay(self._inner, self._sessions)
+        relay = Relay(
+            self._inner,
+            self._sessions,
+            of_one=self._settings.limits.connections // 2,
+            on_refused=self._accounting.trail.refused,
+        )
 
         def caller(context: ServicerContext) -> Principal:
             return relay.session(context.peer()).principal
@@ -261,10 +273,13 @@ class _Daemon:
             isolation=settings.daemon.isolation,
             locked=lambda: self.service.keys.locked,
             rates=self._rates,
+            refused=self._accounting.trail.refused,
         )
         limits = data_door.Limits(
             wait=settings.transfer.wait,
             idle_timeout=settings.transfer.idle_timeout,
+            connections_of_one=settings.limits.connections,
+            transfers_of_one=settings.limits.transfers,
             warm_for=min(data_door.Limits.warm_for, settings.daemon.key_lifetime),
         )
         listeners = self._listeners(listening.DATA, sockets.SOCK_SEQPACKET, name_senders)

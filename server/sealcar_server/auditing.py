@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sealcar_server.access.audit.chain import Position
+    from sealcar_server.access.audit.trail import Counters
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.sealing.secret import SecretBuffer
     from sealcar_server.settings import Settings
@@ -38,16 +39,22 @@ class Accounting:
     Args:
         settings: of the daemon.
         on_state: told the log's last line, and whether there can be a next one.
+        counters: told of refusals.
 
     Attributes:
         folder: of the log's files.
         trail: what decisions, keys and operators are accounted to.
     """
 
-    def __init__(self, settings: Settings, on_state: Callable[[Position, bool], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        on_state: Callable[[Position, bool], None],
+        counters: Counters | None = None,
+    ) -> None:
         self._settings, self._on_state = settings, on_state
         self.folder: Final = settings.audit.dir or settings.daemon.state_dir / "audit"
-        self.trail: Final = Trail()
+        self.trail: Final = Trail(counters=counters)
         self._later: Wrapping | None = None
         if settings.audit.mode == "off":
             _log.warning('audit.mode is "off": nobody will know who read what')
@@ -82,6 +89,7 @@ class Accounting:
 
     def close(self) -> None:
         """Write the last line."""
+        self.trail.flush(all_of_it=True)
         log, self.trail.log = self.trail.log, None
         if log is not None:
             log.close()

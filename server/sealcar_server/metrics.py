@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from sealcar_server.access.audit.chain import Position
     from sealcar_server.settings_kinds import Address
 
+REASONS: Final = (
+    "own-uid",
+    "sender",
+    "sessions",
+    "connections",
+    "requests",
+    "transfers",
+    "streams",
+)
 _SECONDS: Final = (0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60)
 
 
@@ -64,6 +73,17 @@ class Metrics:
             "Requests that were refused, by rule: unknown (may not list), right (may list), "
             "own-uid, peer, limit (too many of one uid).",
             ["rule"],
+            registry=registry,
+        )
+        self._refusals = Counter(
+            "sealcar_refusals",
+            "Callers that were refused before anything was decided, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self._rolled_back = Counter(
+            "sealcar_rolled_back",
+            "Older or forked generations and pointers that were refused.",
             registry=registry,
         )
         self._isolation = Gauge(
@@ -125,6 +145,8 @@ class Metrics:
         self._memory_limit.set(memory_limit)
         for rule in ("unknown", "right", "own-uid", "peer", "limit"):
             self._denials.labels(rule)
+        for reason in REASONS:
+            self._refusals.labels(reason)
         for direction, delivery in (("read", "ring"), ("read", "packet"), ("write", "ring")):
             self._bytes.labels(direction, delivery)
         for direction in ("read", "write"):
@@ -145,6 +167,14 @@ class Metrics:
     def denied(self, rule: str) -> None:
         """Count a refusal by the rule that made it."""
         self._denials.labels(rule).inc()
+
+    def refused(self, reason: str) -> None:
+        """Count a caller that was refused before anything was decided."""
+        self._refusals.labels(reason).inc()
+
+    def rolled_back(self) -> None:
+        """Count an older or forked generation, or pointer, that was refused."""
+        self._rolled_back.inc()
 
     def sessions(self, count: int) -> None:
         """Record how many client processes are connected."""

@@ -137,11 +137,17 @@ class Transit:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """[limits]: what one uid may take."""
+    """[limits]: what one uid may take, and one model."""
 
     sessions: Annotated[
         int, Spec(kinds.number(1, 65536), "processes of one uid that are connected at a time")
     ] = 256
+    connections: Annotated[
+        int, Spec(kinds.number(2, 1024), "connections of one uid to data.sock; to grpc.sock half")
+    ] = 256
+    transfers: Annotated[
+        int, Spec(kinds.number(1, 1024), "payloads of one uid that move through rings at a time")
+    ] = 128
     requests: Annotated[
         int, Spec(kinds.number(0, 1000000), "requests of one uid a second; 0: no limit")
     ] = 0
@@ -151,6 +157,15 @@ class Limits:
     check_time: Annotated[
         float, Spec(kinds.duration(0.1, 3600), "how long a look at a model may take")
     ] = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollback:
+    """[rollback]: what keeps older packages away."""
+
+    require_pins: Annotated[
+        bool, Spec(kinds.boolean(), "true: nobody reads what no [[pin]] of the policy is about")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +216,7 @@ class Settings:
     transfer: Transfer
     transit: Transit
     limits: Limits
+    rollback: Rollback
     audit: Audit
     log: Log
 
@@ -216,6 +232,7 @@ Section = (
     | Transfer
     | Transit
     | Limits
+    | Rollback
     | Audit
     | Log
 )
@@ -228,6 +245,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "transfer": Transfer,
     "transit": Transit,
     "limits": Limits,
+    "rollback": Rollback,
     "audit": Audit,
     "log": Log,
 }

@@ -109,13 +109,9 @@ def test_whoever_is_not_let_in_at_all_is_there(tmp_path: Path) -> None:
     daemon.grant(STRANGER)
     with daemon:
         call_as(0, daemon.socket, {"method": "PackageStore.List", "request": {}})
-        refused = [one for one in entries(daemon) if one.get("right") == "connect"]
-    assert refused
-    assert (refused[0]["uid"], refused[0]["rule"], refused[0]["outcome"]) == (
-        0,
-        "own-uid",
-        "refused",
-    )
+        refused = [one for one in entries(daemon) if one["event"] == "refused"]
+    assert (refused[0]["uid"], refused[0]["reason"]) == (0, "own-uid")
+    assert (refused[0]["outcome"], refused[0]["count"]) == ("refused", 1)
 
 
 def test_another_policy_and_what_operators_ask_are_there(daemon: Daemon) -> None:

@@ -20,12 +20,16 @@ class Rates:
     Args:
         per_second: requests of one account; 0: no limit.
         on_denied: told "limit" at each refusal.
+        on_refused: told who was refused, and "requests".
     """
 
     def __init__(
-        self, per_second: int, on_denied: Callable[[str], None] = lambda _kind: None
+        self,
+        per_second: int,
+        on_denied: Callable[[str], None] = lambda _kind: None,
+        on_refused: Callable[[str, str], None] = lambda _account, _reason: None,
     ) -> None:
-        self._per_second, self._on_denied = per_second, on_denied
+        self._per_second, self._on_denied, self._on_refused = per_second, on_denied, on_refused
         self._lock = threading.Lock()
         self._left: dict[str, tuple[float, float]] = {}
 
@@ -49,6 +53,7 @@ class Rates:
                 del self._left[next(iter(self._left))]
         if not allowed:
             self._on_denied("limit")
+            self._on_refused(account, "requests")
             raise ExhaustedError(
                 f"{account} makes more than {most} requests a second; see limits.requests",
                 retry_after=max(0.01, (1 - left) / most),

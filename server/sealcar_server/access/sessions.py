@@ -80,7 +80,7 @@ class Sessions:
         of_one: how many one uid may have at a time.
         on_denied: told "own-uid" or "limit" at each refusal.
         on_count: told how many sessions there are at each change.
-        on_refused: told who was refused, and by which of the two.
+        on_refused: told who was refused, and "own-uid" or "sessions".
     """
 
     def __init__(
@@ -170,15 +170,12 @@ class Sessions:
 
     def _admit(self, peer: Peer) -> None:
         if self._own_uid is not None and peer.principal.uid == self._own_uid:
-            self._refused(peer, "own-uid")
+            self._on_denied("own-uid")
+            self._on_refused(peer.principal, "own-uid")
             raise DeniedError(
                 f"uid {self._own_uid} is the daemon's own; run clients as another user, "
                 'or set daemon.isolation = "none" to do without protection between them'
             )
-
-    def _refused(self, peer: Peer, kind: str) -> None:
-        self._on_denied(kind)
-        self._on_refused(peer.principal, kind)
 
     def _session(self, peer: Peer) -> Session:
         # the principal is part of it: a process that changed its uid is somebody else
@@ -189,7 +186,8 @@ class Sessions:
             return session
         uid = peer.principal.uid
         if sum(one.principal.uid == uid for one in self._by_key.values()) >= self._of_one:
-            self._refused(peer, "limit")
+            self._on_denied("limit")
+            self._on_refused(peer.principal, "sessions")
             raise ExhaustedError(
                 f"{self._of_one} processes of uid {uid} are connected already; see limits.sessions",
                 retry_after=1.0,

@@ -84,6 +84,8 @@ class Connection:
             return
         except (ViolationError, InvalidRequestError, DeniedError) as error:
             reason = error.error if isinstance(error, ViolationError) else error
+            if isinstance(error, DeniedError):
+                self.door.services.refused(self.peer.principal, "sender")
             self._complain(reason)
             self.close(reason)
         except OSError:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from sealcar.errors import InternalError, SealcarError
+from sealcar.errors import ExhaustedError, InternalError, SealcarError
 from sealcar_server.access.rates import UNLIMITED, Rates
 from sealcar_server.endpoints.data_chores import Chores
 from sealcar_server.sealing.scratch import Scratch
@@ -19,6 +19,7 @@ from sealcar_server.transfer.outstanding import Outstanding
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from sealcar_server.access.principal import Principal
     from sealcar_server.access.sessions import Session, Sessions
     from sealcar_server.service.payloads import Payloads
     from sealcar_server.transfer.budget import Budget
@@ -40,6 +41,7 @@ class Limits:
         warm_for: seconds after which opening a package may have to ask for its key again; until
             then its payloads are opened on the socket's own thread.
         connections: most at a time, and most of one uid.
+        transfers_of_one: most that one uid may have under way.
     """
 
     wait: float = 20.0
@@ -47,6 +49,7 @@ class Limits:
     warm_for: float = 30.0
     connections: int = 1024
     connections_of_one: int = 256
+    transfers_of_one: int = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +65,7 @@ class Services:
     isolation: str
     locked: Callable[[], bool]
     rates: Rates = UNLIMITED
+    refused: Callable[[Principal, str], None] = lambda _principal, _reason: None
 
 
 class Door:
@@ -80,13 +84,47 @@ class Door:
         self.outstanding: Final = Outstanding(services.budget)
         self.draining = False
         self.started: Final = time.monotonic()
-        self.transfers = 0
+        self._transfers: Counter[str] = Counter()
         self._wake = wake
         self._posted: deque[Callable[[], None]] = deque()
         self._chores = Chores()
         self._of_thread = threading.local()
         self._warm: dict[Hashable, float] = {}
         self._of_session: dict[str, set[Callable[[None], None]]] = {}
+
+    @property
+    def transfers(self) -> int:
+        """How many transfers are under way."""
+        return self._transfers.total()
+
+    def admit(self, principal: Principal) -> None:
+        """Return if a caller may have one more transfer.
+
+        Raises:
+            ExhaustedError: too many of his are under way.
+        """
+        most = self.limits.transfers_of_one
+        if self._transfers[principal.account] >= most:
+            self.refuse(principal, "transfers")
+            raise ExhaustedError(
+                f"{most} transfers of {principal.account} are under way; see limits.transfers",
+                retry_after=1.0,
+            )
+
+    def refuse(self, principal: Principal, limit: str) -> None:
+        """Account for a caller who is over a limit."""
+        self.services.meter.denied("limit")
+        self.services.refused(principal, limit)
+
+    def begun(self, principal: Principal) -> None:
+        """Count a transfer."""
+        self._transfers[principal.account] += 1
+
+    def ended(self, principal: Principal) -> None:
+        """Count it no more."""
+        self._transfers[principal.account] -= 1
+        if not self._transfers[principal.account]:
+            del self._transfers[principal.account]
 
     def post(self, call: Callable[[], None]) -> None:
         """Run something on the socket's thread, from any thread."""

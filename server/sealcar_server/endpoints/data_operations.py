@@ -42,7 +42,7 @@ class Operation(abc.ABC):
         self._stopped = False
         self._begun = time.monotonic()
         connection.operation = self
-        connection.door.transfers += 1
+        connection.door.begun(connection.peer.principal)
 
     @property
     @abc.abstractmethod
@@ -92,7 +92,7 @@ class Operation(abc.ABC):
     def _leave(self, phase: str, size: int, error: SealcarError | None) -> None:
         connection = self._connection
         connection.operation = None
-        connection.door.transfers -= 1
+        connection.door.ended(connection.peer.principal)
         meter = connection.door.services.meter
         meter.spent(phase, time.monotonic() - self._begun)
         if error is None:

@@ -94,6 +94,8 @@ class Requests:
         try:
             # the policy may have changed while it was being opened
             opened.permit.check()
+            if opened.size > SMALL:
+                self._door.admit(self._principal)
         except SealcarError:
             opened.close()
             raise
@@ -125,6 +127,7 @@ class Requests:
     def _write(self, packet: pb.ClientPacket) -> None:
         request = packet.write
         kind = messages.kind_name(request.kind)
+        self._door.admit(self._principal)
         size = request.size if request.HasField("size") else None
 
         def work() -> _Writing:
@@ -134,6 +137,11 @@ class Requests:
             return permit, transaction.create(request.name, kind, size), place
 
         def then(made: _Writing) -> None:
+            try:
+                self._door.admit(self._principal)
+            except SealcarError:
+                discard(made)
+                raise
             operation = WriteOperation(self._connection, *made)
             self._connection.rings.get(operation)
             # the policy may have changed while it was being begun

@@ -56,18 +56,15 @@ class DataSocket:
         self._connections: set[Connection] = set()
         self._of_uid: Counter[int] = Counter()
         self._stopping = False
+        self._deaf_until = 0.0
         self._thread = threading.Thread(target=self._run, name="data-socket", daemon=True)
 
     def start(self) -> None:
         """Listen, and serve until `close`."""
         self._selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
-        for name, listener in self._listeners.items():
+        for listener in self._listeners.values():
             listener.settimeout(0)
-            self._selector.register(
-                listener,
-                selectors.EVENT_READ,
-                lambda name=name, listener=listener: self._accept(name, listener),
-            )
+        self._listen()
         self._thread.start()
 
     def rings(self) -> int:
@@ -119,7 +116,25 @@ class DataSocket:
     def closed(self, connection: Connection) -> None:
         """Forget a connection."""
         self._connections.discard(connection)
-        self._of_uid[connection.peer.principal.uid] -= 1
+        uid = connection.peer.principal.uid
+        self._of_uid[uid] -= 1
+        if not self._of_uid[uid]:
+            del self._of_uid[uid]
+
+    def _listen(self) -> None:
+        for name, listener in self._listeners.items():
+            self._selector.register(
+                listener,
+                selectors.EVENT_READ,
+                lambda name=name, listener=listener: self._accept(name, listener),
+            )
+
+    def _be_deaf(self) -> None:
+        """Accept nothing for a while: else the thread would spin on what it can't accept."""
+        for listener in self._listeners.values():
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(listener)
+        self._deaf_until = time.monotonic() + _PAUSE
 
     def _busy(self) -> bool:
         resting = (Phase.IDLE, Phase.NEW)
@@ -136,10 +151,13 @@ class DataSocket:
     def _run(self) -> None:
         ticked = time.monotonic()
         while not self._stopping:
-            for key, _ in self._selector.select(_TICK):
+            for key, _ in self._selector.select(_PAUSE if self._deaf_until else _TICK):
                 self._serve(key.data)
             self._door.run_posted()
             now = time.monotonic()
+            if self._deaf_until and now >= self._deaf_until:
+                self._deaf_until = 0.0
+                self._listen()
             if now - ticked >= _TICK:
                 ticked = now
                 self._tick(now)
@@ -164,9 +182,8 @@ class DataSocket:
             except BlockingIOError:
                 return
             except OSError as error:
-                # no descriptors left: the thread must not spin on a connection that it can't take
                 _log.error("a connection can't be accepted", reason=error.strerror)
-                time.sleep(_PAUSE)
+                self._be_deaf()
                 return
             self._admit(name, sock)
 
@@ -187,6 +204,7 @@ class DataSocket:
             len(self._connections) > limits.connections
             or self._of_uid[peer.principal.uid] > limits.connections_of_one
         ):
+            self._door.refuse(peer.principal, "connections")
             connection.close(ExhaustedError("too many connections are open", retry_after=1.0))
 
     def _tick(self, now: float) -> None:

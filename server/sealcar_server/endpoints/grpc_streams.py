@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sealcar.errors import ExhaustedError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import grpc
 
@@ -45,9 +45,16 @@ class Streams:
     Args:
         most: at once; one account gets half of them.
         idle_timeout: seconds after which a call that waits for its client is cancelled.
+        on_refused: told who had too many, and "streams".
     """
 
-    def __init__(self, most: int, idle_timeout: float) -> None:
+    def __init__(
+        self,
+        most: int,
+        idle_timeout: float,
+        on_refused: Callable[[str, str], None] = lambda _account, _reason: None,
+    ) -> None:
+        self._on_refused = on_refused
         self._most = most
         self._idle_timeout = idle_timeout
         self._lock = threading.Lock()
@@ -71,6 +78,7 @@ class Streams:
                 raise UnavailableError("the daemon is stopping", retry_after=1)
             own = sum(other == account for other in self._running.values())
             if len(self._running) >= self._most or own >= max(1, self._most // 2):
+                self._on_refused(account, "streams")
                 raise ExhaustedError("too many streaming calls at once", retry_after=1)
             self._running[call] = account
         try:

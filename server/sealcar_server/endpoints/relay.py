@@ -26,14 +26,16 @@ from sealcar_server.access.peers import peer_of
 from sealcar_server.endpoints.pump import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from sealcar_server.access.principal import Principal
     from sealcar_server.access.sessions import Session, Sessions
 
 NAME_BYTES: Final = 20  # of a bound name, as text
 INNER: Final = "grpc.sock"
-_LINKS_OF_ONE_UID: Final = 128
+_LINKS: Final = 1024
+_LINKS_OF_ONE: Final = 128
 _FLUSH: Final = 2.0  # seconds for the last bytes, at the end
 _PAUSE: Final = 0.1  # seconds without accepting, when descriptors ran out
 _log: Final = structlog.get_logger("sealcar.relay")
@@ -45,11 +47,21 @@ class Relay:
     Args:
         folder: a directory of mode 0700 with the inner server's socket.
         sessions: joined by each connection.
+        of_one: connections that one uid may have.
+        on_refused: told who had too many, and "connections".
     """
 
-    def __init__(self, folder: Path, sessions: Sessions) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        sessions: Sessions,
+        *,
+        of_one: int = _LINKS_OF_ONE,
+        on_refused: Callable[[Principal, str], None] = lambda _principal, _reason: None,
+    ) -> None:
         self._folder = folder
         self._sessions = sessions
+        self._of_one, self._on_refused = of_one, on_refused
         self._selector = selectors.DefaultSelector()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -155,9 +167,11 @@ class Relay:
     def _open(self, client: sockets.socket, listener: str) -> None:
         peer = peer_of(client, listener)
         uid = peer.principal.uid
-        if self._uids.get(uid, 0) >= _LINKS_OF_ONE_UID:
+        own = self._uids.get(uid, 0)
+        if own >= self._of_one or len(self._links) >= _LINKS:
             peer.close()
-            raise DeniedError(f"uid {uid} has {_LINKS_OF_ONE_UID} connections already")
+            self._on_refused(peer.principal, "connections")
+            raise ExhaustedError(f"uid {uid} has {own} connections, all have {len(self._links)}")
         name = str(self._folder / secrets.token_urlsafe(NAME_BYTES * 3 // 4))
         caller: Session | SealcarError
         try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sealcar.errors import RolledBackError, StorageError
+from sealcar_server.access.audit.refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,15 +49,39 @@ class Entry:
 _current: Final[ContextVar[Entry | None]] = ContextVar("audit", default=None)
 
 
+class Counters(Protocol):
+    """Takes the figures of what is refused."""
+
+    def refused(self, reason: str, /) -> None:
+        """Count a caller that was refused before anything was decided."""
+
+    def rolled_back(self) -> None:
+        """Count an older or forked generation, or pointer, that was refused."""
+
+
+class _NoCounters:
+    def refused(self, _reason: str) -> None:
+        """Count nothing."""
+
+    def rolled_back(self) -> None:
+        """Count nothing."""
+
+
 class Trail:
     """Writes a line for each; without a log, none.
+
+    Args:
+        log: where to.
+        counters: told of refusals.
 
     Attributes:
         log: set once it is there: its own first key needs a key provider, which is watched too.
     """
 
-    def __init__(self, log: AuditLog | None = None) -> None:
+    def __init__(self, log: AuditLog | None = None, counters: Counters | None = None) -> None:
         self.log = log
+        self._counters = counters or _NoCounters()
+        self._refusals = Refusals(self._refused)
 
     @contextmanager
     def decision(self, principal: Principal, right: Right, **place: str | int) -> Iterator[Entry]:
@@ -72,6 +99,8 @@ class Trail:
             yield entry
         except BaseException as error:
             outcome = type(error).__name__
+            if isinstance(error, RolledBackError):
+                self._rolled_back(entry, error)
             raise
         finally:
             _current.reset(token)
@@ -108,14 +137,19 @@ class Trail:
         with self._accounted("operator", {"method": method}):
             yield
 
-    def refused(self, principal: Principal, rule: str) -> None:
-        """Account for a caller that wasn't let in at all.
+    def refused(self, principal: Principal, reason: str) -> None:
+        """Account for a caller that was refused before anything was decided."""
+        self._counters.refused(reason)
+        self._refusals.note(principal.described, reason)
 
-        Raises:
-            StorageError: it can't be accounted for.
-        """
-        values = {**principal.described, "right": "connect", "rule": rule}
-        self._write("decision", values, "refused", None)
+    def refused_account(self, account: str, reason: str) -> None:
+        """Account for one of whom only his account is known; as `refused`."""
+        self._counters.refused(reason)
+        self._refusals.note({"account": account}, reason)
+
+    def flush(self, *, all_of_it: bool = False) -> None:
+        """Write what refusals were counted. Called once a second, and at the end."""
+        self._refusals.flush(all_of_it=all_of_it)
 
     def note(self, event: str, **values: str | int | bool | None) -> None:
         """Account for something that happened.
@@ -125,6 +159,16 @@ class Trail:
         """
         if self.log is not None:
             self.log.write(event, values, at_once=True)
+
+    def _refused(self, who: Mapping[str, Any], reason: str, count: int) -> None:
+        # that it can't be written is logged, and refuses all requests; this one is refused anyway
+        with suppress(StorageError):
+            self._write("refused", {**who, "reason": reason, "count": count}, "refused", None)
+
+    def _rolled_back(self, entry: Entry, error: RolledBackError) -> None:
+        self._counters.rolled_back()
+        values = {**entry.who, **entry.what, "reason": error.message}
+        self._write("rolled-back", values, "refused", None)
 
     @contextmanager
     def _accounted(self, event: str, values: Mapping[str, Any]) -> Iterator[None]:
