@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar.errors import SealcarError
-from sealcar_server import hardening, metrics, signals, trust
+from sealcar_server import metrics, signals, trust
 from sealcar_server.access.live_policy import LivePolicy
 from sealcar_server.access.rates import Rates
 from sealcar_server.access.sessions import Sessions
@@ -40,6 +40,7 @@ from sealcar_server.service.custody import Custody
 from sealcar_server.service.revocations import Revocations
 from sealcar_server.store.local import LocalStore
 from sealcar_server.transfer.budget import Budget
+from sealcar_server.hardening import process
 from sealcar_server.transfer.engine import Engine
 
 if TYPE_CHECKING:
@@ -55,10 +56,11 @@ _GRACE: Final = 1.0  # seconds for short calls, at the end
 _DRAIN_STEP: Final = 0.05
 _OPERATORS: Final = "operators"  # on whose account calls on the admin socket are
 _log: Final = structlog.get_logger("sealcar")
+    from sealcar_server.hardening.confinement import Confinement
 
 
-def run(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT, then let what is under way finish; SIGHUP reloads the policy.
+def run(settings: Settings, confinement: Confinement) -> None:
+    """Serve until SIGTERM or SIGINT, then let what is under way finish; SIGHUP reloads files.
 
     Raises:
         SealcarError: it can't start.
@@ -66,7 +68,7 @@ def run(settings: Settings) -> None:
     received = signals.catch()
     with contextlib.ExitStack() as stack:
         daemon = _Daemon(settings, stack)
-        daemon.start()
+        daemon.start(confinement.complete)
         _serve_until_told(daemon, received)
         daemon.drain(received)
     _log.info("stopped")
@@ -89,7 +91,7 @@ class _Daemon:
     def __init__(self, settings: Settings, stack: contextlib.ExitStack) -> None:
         self._settings = settings
         self._stack = stack
-        hardening.allow_many_files()
+        process.raise_limits()
         trust.refuse_what_others_can_write(settings)
         self._meter = metrics.Metrics()
         self._accounting = Accounting(settings, self._meter.audited, self._meter)
@@ -126,8 +128,8 @@ class _Daemon:
         )
         stack.callback(self.service.close)
 
-    def start(self) -> None:
-        """Start everything, sockets last."""
+    def start(self, confine: Callable[[], None]) -> None:
+        """Start everything, sockets last; then `confine` takes what nobody needs any more."""
         settings, stack, meter = self._settings, self._stack, self._meter
         meter.started(version("sealcar"), settings.daemon.isolation, settings.transfer.memory_limit)
         trail = self._accounting.trail
@@ -169,6 +171,7 @@ class _Daemon:
         self._accounting.trail.flush()
 
     def _revoke(self) -> None:
+        confine()
         revoked = self.service.payloads.revoke()
         if revoked:
             _log.info("transactions aborted: their grants were taken away", count=revoked)

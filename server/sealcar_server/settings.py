@@ -20,6 +20,9 @@ class Spec:
     purpose: str
 
 
+_STEP: Final = kinds.choice("require", "on", "off")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Daemon:
     """[daemon]: the process itself."""
@@ -212,6 +215,23 @@ class Settings:
     metrics: Metrics
     store: Store
     keys: Mapping[str, Key]
+@dataclass(frozen=True, kw_only=True)
+class Hardening:
+    """[hardening]: what the daemon gives up at its start; "require": or it doesn't start."""
+
+    landlock: Annotated[
+        str, Spec(_STEP, "reaching files and TCP ports that the settings don't name")
+    ] = "on"
+    seccomp: Annotated[str, Spec(_STEP, "system calls that it never makes")] = "on"
+    capabilities: Annotated[str, Spec(_STEP, "all powers of root, if it has any")] = "on"
+    readable: Annotated[
+        tuple[Path, ...], Spec(kinds.paths(), "what key providers read besides, for Landlock")
+    ] = ()
+    writable: Annotated[
+        tuple[Path, ...], Spec(kinds.paths(), "what key providers change besides, for Landlock")
+    ] = ()
+
+
     policy: PolicyFile
     transfer: Transfer
     transit: Transit
@@ -241,6 +261,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "admin": Admin,
     "metrics": Metrics,
     "store": Store,
+    hardening: Hardening
     "policy": PolicyFile,
     "transfer": Transfer,
     "transit": Transit,
@@ -258,6 +279,7 @@ class KeyInfo:
 
     kind: kinds.Kind[Any]
     purpose: str
+    | Hardening
     required: bool
 
 
@@ -271,3 +293,4 @@ def keys_of(section: str) -> Mapping[str, KeyInfo]:
         required = one.default is MISSING and one.default_factory is MISSING
         found[one.name] = KeyInfo(spec.kind, spec.purpose, required)
     return found
+    "hardening": Hardening,

@@ -138,6 +138,19 @@ def path() -> Kind[Path]:
 
 
 def secret() -> Kind[Path]:
+def paths() -> Kind[tuple[Path, ...]]:
+    """Any number of paths; in the environment and in flags with colons between them."""
+
+    def read(value: object, base: Path) -> tuple[Path, ...]:
+        if isinstance(value, str):
+            value = [part for part in value.split(":") if part]
+        if not isinstance(value, list):
+            raise ValueError(f"{shown(value)} is no list")  # noqa: TRY004  (the reader's one error)
+        return tuple(path().read(one, base) for one in value)
+
+    return Kind('a list of paths, or text such as "/a:/b"', read)
+
+
     """Where a secret is: a file, or a credential that systemd hands over; never the secret."""
 
     def read(value: object, base: Path) -> Path:

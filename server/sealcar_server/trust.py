@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import ConfigurationError, SealcarError, StorageError
-from sealcar_server import hardening
 from sealcar_server.access.policy import Policy
+from sealcar_server.hardening.ownership import require_private
 from sealcar_server.keys.registry import open_provider
 from sealcar_server.keys.ring import KeyRing
 from sealcar_server.keys.signing import Publishers, Signer, Vouching
@@ -33,7 +33,7 @@ def own_folder(path: Path) -> Path:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        hardening.require_private(path, "directory")
+        require_private(path, "directory")
         path.chmod(0o700)
     except OSError as error:
         raise StorageError(f"{path}: can't be used: {error.strerror}") from error
@@ -56,7 +56,7 @@ def shared_folder(path: Path) -> None:
             folder.chmod(_SHARED)
     except OSError as error:
         raise StorageError(f"{path}: can't be used: {error.strerror}") from error
-    hardening.require_private(path, "directory", above=False)
+    require_private(path, "directory", above=False)
 
 
 def refuse_what_others_can_write(settings: Settings) -> None:
@@ -67,10 +67,10 @@ def refuse_what_others_can_write(settings: Settings) -> None:
     """
     for alias, key in settings.keys.items():
         for file in key.uri.files:
-            hardening.require_private(file, f"[keys.{alias}] uri")
+            require_private(file, f"[keys.{alias}] uri")
         if key.secret is not None:
-            hardening.require_private(key.secret, f"[keys.{alias}] secret")
-    hardening.require_private(settings.store.path, "[store] path")
+            require_private(key.secret, f"[keys.{alias}] secret")
+    require_private(settings.store.path, "[store] path")
 
 
 def vouching_of(settings: Settings) -> Vouching:
@@ -83,7 +83,7 @@ def vouching_of(settings: Settings) -> Vouching:
     transit = settings.transit
     for name, path in vars(transit).items():
         if path is not None:
-            hardening.require_private(path, f"[transit] {name}")
+            require_private(path, f"[transit] {name}")
     signer = Signer.load(transit.signing_key) if transit.signing_key else None
     known = Publishers.load(transit.publishers) if transit.publishers else Publishers()
     return Vouching(signer, known)
@@ -96,7 +96,7 @@ def policy_of(settings: Settings, on_denied: Callable[[str], None]) -> Policy:
         ConfigurationError: others can change it, it is wrong, or it has a grant that could never be
             used.
     """
-    hardening.require_private(settings.policy.file, "[policy] file")
+    require_private(settings.policy.file, "[policy] file")
     policy = Policy.load(settings.policy.file, on_denied=on_denied)
     uid = os.geteuid()
     if settings.daemon.isolation == "uid" and policy.names_uid(uid):

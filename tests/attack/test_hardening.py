@@ -130,7 +130,7 @@ def test_grpc_is_not_imported_before_the_process_is_hardened() -> None:
         "import sys, sealcar, sealcar.cli.main, sealcar.cli.commands, sealcar_server.cli.serve\n"
         "assert 'grpc' not in sys.modules\n"
         "import grpc\n"
-        "sealcar_server.hardening.harden()\n"
+        "sealcar_server.hardening.process.harden()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -8,7 +8,7 @@ import pytest
 
 from sealcar.errors import ConfigurationError, ResourceError
 from sealcar_server.endpoints.listening import listen, socket_path, sole_server
-from sealcar_server.hardening import require_private
+from sealcar_server.hardening.ownership import require_private
 from sealcar_server.trust import own_folder, shared_folder
 
 if TYPE_CHECKING:

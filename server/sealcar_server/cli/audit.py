@@ -9,10 +9,11 @@ import click
 
 from sealcar.cli import report
 from sealcar.errors import InvalidRequestError, StorageError
-from sealcar_server import auditing, hardening, settings_reading, trust
+from sealcar_server import auditing, settings_reading, trust
 from sealcar_server.access.audit.chain import Position
 from sealcar_server.access.audit.verifying import Found, Verifier
 from sealcar_server.cli.places import config as default_config
+from sealcar_server.hardening import process
 
 
 @click.group(short_help="Check the audit log.")
@@ -50,7 +51,7 @@ def verify(
     if (sequence is None) != (mac is None):
         raise InvalidRequestError("--sequence and --mac belong together")
     known = None if sequence is None or mac is None else Position(sequence, mac)
-    hardening.harden()
+    process.harden()
     settings = settings_reading.read(config or default_config(), os.environ, ())
     with trust.keyring_of(settings) as keyring:
         try:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from sealcar_server import hardening, logs, settings, settings_reading
+from sealcar_server import logs, settings, settings_reading
 from sealcar_server.cli.places import config as default_config
+from sealcar_server.hardening import process
 
 
 def _every_setting() -> str:
@@ -48,13 +49,17 @@ def serve(config: Path | None, assignments: tuple[str, ...], **common: str | Non
     Settings come from the file, over it from SEALCARD_SECTION_KEY in the environment, over that
     from the command line. It logs to standard error: JSON, or coloured text on a terminal.
     """
-    hardening.harden()
+    process.harden()
     names = {"metrics": "metrics.address", "log_level": "log.level", "log_format": "log.format"}
     flags = [f"{names[key]}={value}" for key, value in common.items() if value is not None]
     read = settings_reading.read(config or default_config(), os.environ, (*assignments, *flags))
     logs.configure(read.log)
     # what fails reaches our log as a call's status; its own lines would be no JSON
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from sealcar_server.hardening.confinement import Confinement  # noqa: PLC0415  (not for --help)
+
+    confinement = Confinement(read)
+    confinement.begin()
     from sealcar_server import app  # noqa: PLC0415  (loads grpc, which must come after hardening)
 
-    app.run(read)
+    app.run(read, confinement)

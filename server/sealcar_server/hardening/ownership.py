@@ -1,48 +1,18 @@
-"""What the daemon gives up before it holds a key, and what it refuses to trust.
-
-Order matters: `harden` comes first of all, before grpc starts threads of its own.
-"""
+"""What the daemon relies on may be changed by nobody but its user and root."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-import resource
 import stat
-import sys
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import ConfigurationError, InternalError, ResourceError
+from sealcar.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_PR_SET_DUMPABLE: Final = 4
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-
-
-def harden() -> None:
-    """Leave no core, let no process of the same user look inside, make files for nobody else.
-
-    Raises:
-        InternalError: grpc is imported already, so threads may run that started before.
-        ResourceError: the kernel refused.
-    """
-    if "grpc" in sys.modules:
-        raise InternalError("grpc was imported before the process was hardened")
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise ResourceError(f"the kernel refused to make the daemon undumpable: {reason}")
-    os.umask(0o077)
-
-
-def allow_many_files() -> None:
-    """Raise the limit of open descriptors as far as it goes: each client needs a few."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def require_private(path: Path, what: str, *, above: bool = True) -> None:
