@@ -52,6 +52,11 @@ def stored_manifest(opened: OpenedPackage) -> bytes:
 
 
 def plain_manifest(opened: OpenedPackage, uris: Mapping[str, str]) -> bytes:
+    """Return the manifest without what sealing put in, written for people to read."""
+    return _written(plain_object(opened, uris))
+
+
+def plain_object(opened: OpenedPackage, uris: Mapping[str, str]) -> dict[str, JsonValue]:
     """Return the manifest without what sealing put in.
 
     Args:
@@ -66,7 +71,7 @@ def plain_manifest(opened: OpenedPackage, uris: Mapping[str, str]) -> bytes:
         return _without({**body, "executor_info": renamed(info, uris)}, "executor_info")
 
     manifest = _without(_sealed_only(opened.manifest, opened.unsealed), "additional_metadata")
-    return _written(_each_variant(manifest, unsealed))
+    return _each_variant(manifest, unsealed)
 
 
 def enclosed(opened: OpenedPackage, envelope: Mapping[str, str]) -> bytes:
