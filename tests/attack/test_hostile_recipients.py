@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from sealcar_server.sealing.secret import SecretBuffer
 from sealcar_server.sealing.values import Transit
 from sealcar_server.service.composing import NAMESPACE
 from sealcar_server.service.confined import ConfinedChecker
+from sealcar_server.service.outgoing import Outgoing
 from sealcar_server.service.transit import Recipient
 from sealcar_server.service.values import ScopeKey
 
@@ -147,6 +149,36 @@ def test_an_honest_package_comes_in_under_another_name_with_its_assets(running: 
     assert running.packages.verify(ME, "mine", "", 0, lambda *_: None).payloads == 2
     with pytest.raises(AlreadyExistsError):
         files.send(running, "mine")
+
+
+def exported(running: Running, recipient: Recipient) -> SealedFiles:
+    """Return what the daemon sends to a recipient."""
+    found: dict[str, bytearray] = {}
+    for step in running.service.exporter.export(ME, PLACE, recipient=recipient).steps(
+        running.scratch
+    ):
+        if isinstance(step, Outgoing):
+            found[step.path] = current = bytearray()
+        elif isinstance(step, bytes):
+            current += step
+    kept = sealed_files(running.generation()).files
+    files = {key: (bytes(found[f"{key[0]}/{key[1]}/{key[3]}"]), kept[key][1]) for key in kept}
+    return SealedFiles(found["manifest.json"].decode(), files, {})
+
+
+def test_a_key_that_both_sides_have_at_a_service_does_as_well(tmp_path: Path) -> None:
+    with Running(tmp_path / "vendor", more_keys=("shared",)) as vendor:
+        vendor.import_()
+        files = exported(vendor, Recipient("shared"))
+        assert exported(vendor, Recipient("shared")).files == files.files
+    (tmp_path / "customer").mkdir()
+    shutil.copy(tmp_path / "vendor/kek-shared", tmp_path / "customer/kek-shared")
+    with Running(tmp_path / "customer", more_keys=("shared",)) as customer:
+        assert files.send(customer, "bought").generation == 1
+        assert customer.read(ScopeKey("bought", "1", "det", "onnx")) == MODEL
+        assert customer.looking.get(ME, "bought").kek_alias == KEK
+    with Running(tmp_path / "stranger") as stranger, pytest.raises(KeyRefusedError):
+        files.send(stranger, "stolen")
 
 
 def test_a_package_in_transit_that_is_called_an_export_or_the_other_way_round_is_refused(
