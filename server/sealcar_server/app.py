@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar.errors import SealcarError
-from sealcar_server import metrics, signals, trust
+from sealcar_server import metrics, remote_access, signals, trust
 from sealcar_server.access.live_policy import LivePolicy
 from sealcar_server.access.rates import Rates
 from sealcar_server.access.sessions import Sessions
@@ -31,16 +31,23 @@ from sealcar_server.endpoints.grpc_guard import Guard
 from sealcar_server.endpoints.grpc_keys import KeysServicer
 from sealcar_server.endpoints.grpc_packages import PackagesServicer
 from sealcar_server.endpoints.grpc_payloads import PayloadsServicer
-from sealcar_server.endpoints.grpc_server import GrpcServer, admin_server, public_server
+from sealcar_server.endpoints.grpc_server import (
+    GrpcServer,
+    Servicers,
+    admin_server,
+    on_socket,
+    public_server,
+)
 from sealcar_server.endpoints.grpc_streams import Streams
 from sealcar_server.endpoints.relay import INNER, NAME_BYTES, Relay
+from sealcar_server.hardening import process
+from sealcar_server.remote import Remote
 from sealcar_server.service.assembly import Limits, Service
 from sealcar_server.service.confined import ConfinedChecker
 from sealcar_server.service.custody import Custody
 from sealcar_server.service.revocations import Revocations
 from sealcar_server.store.local import LocalStore
 from sealcar_server.transfer.budget import Budget
-from sealcar_server.hardening import process
 from sealcar_server.transfer.engine import Engine
 
 if TYPE_CHECKING:
@@ -49,6 +56,7 @@ if TYPE_CHECKING:
     from grpc import ServicerContext
 
     from sealcar_server.access.principal import Principal
+    from sealcar_server.hardening.confinement import Confinement
     from sealcar_server.settings import Settings
 
 _HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
@@ -56,7 +64,6 @@ _GRACE: Final = 1.0  # seconds for short calls, at the end
 _DRAIN_STEP: Final = 0.05
 _OPERATORS: Final = "operators"  # on whose account calls on the admin socket are
 _log: Final = structlog.get_logger("sealcar")
-    from sealcar_server.hardening.confinement import Confinement
 
 
 def run(settings: Settings, confinement: Confinement) -> None:
@@ -82,7 +89,7 @@ def _serve_until_told(daemon: _Daemon, received: SimpleQueue[int]) -> None:
         except Empty:
             daemon.keep_house()
         else:
-            daemon.policy.reload()
+            daemon.reload()
 
 
 class _Daemon:
@@ -93,6 +100,8 @@ class _Daemon:
         self._stack = stack
         process.raise_limits()
         trust.refuse_what_others_can_write(settings)
+        self._access = remote_access.of(settings)
+        self._remote: Remote | None = None
         self._meter = metrics.Metrics()
         self._accounting = Accounting(settings, self._meter.audited, self._meter)
         stack.callback(self._accounting.close)
@@ -154,24 +163,43 @@ class _Daemon:
         self._start_admin()
         self._start_grpc(threads)
         self._start_data(engine)
-        self.service.serve_behind(Doors(self._data, self._streams, self._sessions, self._grpc))
+        self._start_tls()
+        self.service.serve_behind(
+            Doors(self._data, self._sessions, self._all_streams(), self._servers())
+        )
         # last: whoever is answered there knows that all sockets are there
         self._start_metrics()
         self.policy.follow(self._data.policy_changed)
         self.policy.follow(self._revoke)
+        confine()
         self._announce()
 
     def keep_house(self) -> None:
-        """Notice another policy, and abort transactions that nobody uses any more."""
+        """Notice other files, and abort transactions that nobody uses any more."""
         self.policy.look()
+        self._look_at_certificates()
         try:
             self.service.payloads.expire()
         except SealcarError as error:
             _log.warning("an idle transaction can't be aborted", error=str(error))
         self._accounting.trail.flush()
 
+    def reload(self) -> None:
+        """Read policy and certificates again."""
+        self.policy.reload()
+        self._look_at_certificates()
+
+    def _look_at_certificates(self) -> None:
+        if self._remote is not None:
+            self._remote.certificates.look()
+
+    def _all_streams(self) -> list[Streams]:
+        return [self._streams] if self._remote is None else [self._streams, self._remote.streams]
+
+    def _servers(self) -> list[GrpcServer]:
+        return [self._grpc] if self._remote is None else [self._grpc, self._remote.server]
+
     def _revoke(self) -> None:
-        confine()
         revoked = self.service.payloads.revoke()
         if revoked:
             _log.info("transactions aborted: their grants were taken away", count=revoked)
@@ -181,8 +209,10 @@ class _Daemon:
         timeout = self._settings.daemon.drain_timeout
         _log.info("draining", timeout_seconds=timeout)
         self._meter.draining()
-        self._grpc.drain()
-        self._streams.refuse()
+        for server in self._servers():
+            server.drain()
+        for streams in self._all_streams():
+            streams.refuse()
         deadline = time.monotonic() + timeout
         while self._busy() and time.monotonic() < deadline:
             # a second signal means: at once
@@ -195,7 +225,7 @@ class _Daemon:
         self._accounting.policy_loaded(generation, broken=broken)
 
     def _busy(self) -> bool:
-        return not self._data.drain(0) or self._streams.count() > 0
+        return not self._data.drain(0) or any(each.count() for each in self._all_streams())
 
     def _start_metrics(self) -> None:
         address = self._settings.metrics.address
@@ -229,7 +259,9 @@ class _Daemon:
             self._accounting.trail.operation,
         )
         operators = AdminServicer(self.policy, self._accounting.trail)
-        server = admin_server(path, guard, KeysServicer(self.service.keys), operators)
+        exporter = self.service.key_exporter if self._settings.admin.tink_export else None
+        keys = KeysServicer(self.service.keys, exporter)
+        server = admin_server(path, guard, keys, operators)
         self._serve(server)
         self._stack.callback(path.unlink, missing_ok=True)
 
@@ -253,16 +285,26 @@ class _Daemon:
             lambda context: self._rates.take(caller(context).account), self._streams, self._meter
         )
         self._grpc = public_server(
-            self._inner / INNER,
+            on_socket(self._inner / INNER),
             guard,
             threads,
-            PackagesServicer(self.service, caller, receiver, self._meter),
-            PayloadsServicer(self.service.payloads, receiver, self._meter),
+            Servicers(
+                PackagesServicer(self.service, caller, receiver, self._meter),
+                PayloadsServicer(self.service.payloads, receiver, self._meter),
+            ),
         )
         # stopped after the server, whose last answers it carries
         self._stack.callback(relay.stop)
         self._serve(self._grpc)
         relay.start(self._listeners(listening.GRPC, sockets.SOCK_STREAM))
+
+    def _start_tls(self) -> None:
+        if self._access is not None:
+            self._remote = Remote(
+                self._access, self._settings, self.service, self._rates, self._meter
+            )
+            self._stack.callback(self._remote.streams.close)
+            self._serve(self._remote.server)
 
     def _start_data(self, engine: Engine) -> None:
         settings = self._settings

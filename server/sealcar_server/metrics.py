@@ -20,6 +20,7 @@ from sealcar.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
 
     from sealcar_server.access.audit.chain import Position
     from sealcar_server.settings_kinds import Address
@@ -71,7 +72,7 @@ class Metrics:
         self._denials = Counter(
             "sealcar_denials",
             "Requests that were refused, by rule: unknown (may not list), right (may list), "
-            "own-uid, peer, limit (too many of one uid).",
+            "own-uid, peer, certificate, limit (too many of one caller).",
             ["rule"],
             registry=registry,
         )
@@ -120,6 +121,16 @@ class Metrics:
             "1 while the policy's file can't be used and the one read before is in force.",
             registry=registry,
         )
+        self._certificate_end = Gauge(
+            "sealcar_tls_certificate_end_seconds",
+            "When the daemon's certificate stops being good, in seconds since 1970.",
+            registry=registry,
+        )
+        self._certificate_broken = Gauge(
+            "sealcar_tls_broken",
+            "1 while the files of [tls] can't be used and those read before are in force.",
+            registry=registry,
+        )
         self._locked = Gauge(
             "sealcar_locked",
             "1 while an operator's lock keeps every key away.",
@@ -143,7 +154,7 @@ class Metrics:
         for mode in ("uid", "none"):
             self._isolation.labels(mode).set(mode == isolation)
         self._memory_limit.set(memory_limit)
-        for rule in ("unknown", "right", "own-uid", "peer", "limit"):
+        for rule in ("unknown", "right", "own-uid", "peer", "certificate", "limit"):
             self._denials.labels(rule)
         for reason in REASONS:
             self._refusals.labels(reason)
@@ -203,6 +214,11 @@ class Metrics:
         """Record the audit log's last line, and whether there can be a next one."""
         self._audit.info({"sequence": str(last.sequence), "mac": last.mac})
         self._audit_writable.set(writable)
+
+    def certificate(self, end: datetime, broken: bool) -> None:  # noqa: FBT001  (a hook's argument)
+        """Record until when the daemon's certificate is good, and whether its files are."""
+        self._certificate_end.set(end.timestamp())
+        self._certificate_broken.set(broken)
 
     def draining(self) -> None:
         """Record that the daemon takes no new work."""

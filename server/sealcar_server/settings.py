@@ -62,6 +62,9 @@ class Admin:
     """[admin]: the operators' socket."""
 
     dir: Annotated[Path, Spec(kinds.path(), "directory of admin.sock, for the daemon's user only")]
+    tink_export: Annotated[
+        bool, Spec(kinds.boolean(), "true: `sealcar keys export-tink` lets keys of variants out")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,25 @@ class Metrics:
     address: Annotated[kinds.Address | None, Spec(kinds.address(), "where /metrics is served")] = (
         None
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """[tls]: gRPC on TCP, for callers with certificates; all of it or nothing."""
+
+    address: Annotated[
+        kinds.Address | None, Spec(kinds.address(), "where gRPC is served over mutual TLS")
+    ] = None
+    certificate: Annotated[
+        Path | None, Spec(kinds.path(), "the daemon's certificate, PEM, and those that it hangs on")
+    ] = None
+    key: Annotated[Path | None, Spec(kinds.secret(), "its private key, PEM")] = None
+    client_ca: Annotated[
+        Path | None, Spec(kinds.path(), "certificates, PEM, of those who sign callers' ones")
+    ] = None
+    trust_domain: Annotated[
+        str | None, Spec(kinds.trust_domain(), "whose workloads may call at all")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +216,23 @@ class Audit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hardening:
+    """[hardening]: what the daemon gives up at its start; "require": or it doesn't start."""
+
+    landlock: Annotated[
+        str, Spec(_STEP, "reaching files and TCP ports that the settings don't name")
+    ] = "on"
+    seccomp: Annotated[str, Spec(_STEP, "system calls that it never makes")] = "on"
+    capabilities: Annotated[str, Spec(_STEP, "all powers of root, if it has any")] = "on"
+    readable: Annotated[
+        tuple[Path, ...], Spec(kinds.paths(), "what key providers read besides, for Landlock")
+    ] = ()
+    writable: Annotated[
+        tuple[Path, ...], Spec(kinds.paths(), "what key providers change besides, for Landlock")
+    ] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Log:
     """[log]: one line an event, on standard error."""
 
@@ -213,31 +252,16 @@ class Settings:
     listen: Mapping[str, Listen]
     admin: Admin
     metrics: Metrics
+    tls: Tls
     store: Store
     keys: Mapping[str, Key]
-@dataclass(frozen=True, kw_only=True)
-class Hardening:
-    """[hardening]: what the daemon gives up at its start; "require": or it doesn't start."""
-
-    landlock: Annotated[
-        str, Spec(_STEP, "reaching files and TCP ports that the settings don't name")
-    ] = "on"
-    seccomp: Annotated[str, Spec(_STEP, "system calls that it never makes")] = "on"
-    capabilities: Annotated[str, Spec(_STEP, "all powers of root, if it has any")] = "on"
-    readable: Annotated[
-        tuple[Path, ...], Spec(kinds.paths(), "what key providers read besides, for Landlock")
-    ] = ()
-    writable: Annotated[
-        tuple[Path, ...], Spec(kinds.paths(), "what key providers change besides, for Landlock")
-    ] = ()
-
-
     policy: PolicyFile
     transfer: Transfer
     transit: Transit
     limits: Limits
     rollback: Rollback
     audit: Audit
+    hardening: Hardening
     log: Log
 
 
@@ -246,6 +270,7 @@ Section = (
     | Listen
     | Admin
     | Metrics
+    | Tls
     | Store
     | Key
     | PolicyFile
@@ -254,20 +279,22 @@ Section = (
     | Limits
     | Rollback
     | Audit
+    | Hardening
     | Log
 )
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "daemon": Daemon,
     "admin": Admin,
     "metrics": Metrics,
+    "tls": Tls,
     "store": Store,
-    hardening: Hardening
     "policy": PolicyFile,
     "transfer": Transfer,
     "transit": Transit,
     "limits": Limits,
     "rollback": Rollback,
     "audit": Audit,
+    "hardening": Hardening,
     "log": Log,
 }
 NAMED: Final[Mapping[str, type[Section]]] = {"listen": Listen, "keys": Key}
@@ -279,7 +306,6 @@ class KeyInfo:
 
     kind: kinds.Kind[Any]
     purpose: str
-    | Hardening
     required: bool
 
 
@@ -293,4 +319,3 @@ def keys_of(section: str) -> Mapping[str, KeyInfo]:
         required = one.default is MISSING and one.default_factory is MISSING
         found[one.name] = KeyInfo(spec.kind, spec.purpose, required)
     return found
-    "hardening": Hardening,

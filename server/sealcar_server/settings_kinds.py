@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from sealcar.errors import ConfigurationError
 from sealcar.names import shown
+from sealcar_server.access.spiffe import is_domain
 from sealcar_server.keys.registry import schemes
 from sealcar_server.keys.source import FILES, RECIPIENT, KeyUri, parse
 
@@ -137,7 +138,6 @@ def path() -> Kind[Path]:
     return Kind("a path", read)
 
 
-def secret() -> Kind[Path]:
 def paths() -> Kind[tuple[Path, ...]]:
     """Any number of paths; in the environment and in flags with colons between them."""
 
@@ -151,6 +151,7 @@ def paths() -> Kind[tuple[Path, ...]]:
     return Kind('a list of paths, or text such as "/a:/b"', read)
 
 
+def secret() -> Kind[Path]:
     """Where a secret is: a file, or a credential that systemd hands over; never the secret."""
 
     def read(value: object, base: Path) -> Path:
@@ -235,6 +236,17 @@ def address() -> Kind[Address | None]:
         return Address(match["host"].strip("[]"), int(match["port"]))
 
     return Kind('"HOST:PORT" (port 0: any that is free), or "off"', read)
+
+
+def trust_domain() -> Kind[str]:
+    """A SPIFFE trust domain."""
+
+    def read(value: object, _base: Path) -> str:
+        if not isinstance(value, str) or not is_domain(value):
+            raise ValueError(f"{shown(value)} is none")
+        return value
+
+    return Kind('a SPIFFE trust domain, such as "example.org"', read)
 
 
 def _text(value: object) -> str:

@@ -104,6 +104,12 @@ def policy_of(settings: Settings, on_denied: Callable[[str], None]) -> Policy:
             f"{settings.policy.file}: a grant names uid {uid}, the daemon's own, who is never let "
             'in with daemon.isolation = "uid"; run the daemon as another user, or set "none"'
         )
+    domains = policy.trust_domains() - {settings.tls.trust_domain}
+    if settings.tls.address is not None and domains:
+        raise ConfigurationError(
+            f"{settings.policy.file}: a grant names the trust domain {min(domains)}, of which "
+            "nobody is let in: tls.trust_domain is another one"
+        )
     return policy
 
 

@@ -40,6 +40,8 @@ Environment:
   SEALCAR_SOCKET    directory with the daemon's sockets
   SEALCAR_PEER_UID  uid that the daemon must have
   SEALCAR_ADMIN     directory with the daemon's admin socket
+  SEALCAR_REMOTE    HOST:PORT of a daemon elsewhere, over mutual TLS; with it
+                    SEALCAR_TLS_CA, SEALCAR_TLS_CERT, SEALCAR_TLS_KEY
 
 \b
 Completion in the shell (bash; for zsh and fish write that name):

@@ -18,7 +18,7 @@ from sealcar.errors import InvalidRequestError, StorageError
 from sealcar.exports import Destination, Recipient
 
 if TYPE_CHECKING:
-    from sealcar.client import Client
+    from sealcar.cli.listener import Reached
 
 _MOST_KEY: Final = 64 << 10
 _PLAIN: Final = (
@@ -63,7 +63,7 @@ _PLAIN: Final = (
 @prints_json
 @asks_the_daemon
 def export(  # noqa: PLR0913  (one parameter an option)
-    client: Client,
+    client: Reached,
     *,
     address: str,
     destination: Path,

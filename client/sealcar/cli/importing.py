@@ -13,7 +13,7 @@ from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.cli.progress import bytes_moving
 
 if TYPE_CHECKING:
-    from sealcar.client import Client
+    from sealcar.cli.listener import Reached
 
 
 @click.command(
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @prints_json
 @asks_the_daemon
 def import_(  # noqa: PLR0913  (one parameter an option)
-    client: Client,
+    client: Reached,
     *,
     source: Path,
     name: str | None,

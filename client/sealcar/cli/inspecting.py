@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sealcar.catalogue import AssetInfo, PackageDetail, VariantInfo
-    from sealcar.client import Client
+    from sealcar.cli.listener import Reached
     from sealcar.transfer.payloads import PayloadRef
 
 UNVERIFIED: Final = "NOT VERIFIED: the daemon is locked, so nobody checked the seal record"
@@ -44,7 +44,7 @@ UNVERIFIED: Final = "NOT VERIFIED: the daemon is locked, so nobody checked the s
 @prints_json
 @asks_the_daemon
 def inspect(
-    client: Client, address: str, *, reference: str | None, generation: int, as_json: bool
+    client: Reached, address: str, *, reference: str | None, generation: int, as_json: bool
 ) -> None:
     """Draw what ADDRESS holds, after checking its seal record.
 
@@ -71,7 +71,7 @@ def inspect(
     drawing.draw(Node(_title(package), tuple(branches)))
 
 
-def _resolve(client: Client, wanted: Address, asked: tuple[str, int], *, as_json: bool) -> None:
+def _resolve(client: Reached, wanted: Address, asked: tuple[str, int], *, as_json: bool) -> None:
     from sealcar.transfer.scopes import ScopeName  # noqa: PLC0415  (loads the transport)
 
     if not wanted.variant or wanted.payload:
@@ -111,7 +111,7 @@ def _branches(
     yield from drawing.assets((each.uri, map(_file, each.payloads)) for each in assets)
 
 
-def _current(client: Client, package: PackageDetail) -> str:
+def _current(client: Reached, package: PackageDetail) -> str:
     """Return the version that an empty version means; empty if there is none."""
     name = package.summary.name
     if package.summary.current:

@@ -4,26 +4,101 @@ from __future__ import annotations
 
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sealcar.catalogue import Catalogue
+    from sealcar.client import Client
+    from sealcar.remote import RemoteClient
+
+_FILE: Final = click.Path(path_type=Path)
+_OVER_TLS: Final = (
+    click.option(
+        "--remote",
+        metavar="HOST:PORT",
+        envvar="SEALCAR_REMOTE",
+        show_envvar=True,
+        help="A daemon that serves mutual TLS, instead of one on this machine.",
+    ),
+    click.option(
+        "--tls-ca",
+        type=_FILE,
+        envvar="SEALCAR_TLS_CA",
+        show_envvar=True,
+        help="With --remote: who signs the daemon's certificate, PEM.",
+    ),
+    click.option(
+        "--tls-cert",
+        type=_FILE,
+        envvar="SEALCAR_TLS_CERT",
+        show_envvar=True,
+        help="With --remote: your own certificate, PEM.",
+    ),
+    click.option(
+        "--tls-key",
+        type=_FILE,
+        envvar="SEALCAR_TLS_KEY",
+        show_envvar=True,
+        help="With --remote: its private key, PEM.",
+    ),
+    click.option(
+        "--tls-server-name",
+        metavar="NAME",
+        envvar="SEALCAR_TLS_SERVER_NAME",
+        show_envvar=True,
+        help="With --remote: that the daemon's certificate is for, if it isn't HOST.",
+    ),
+)
+
+
+class Reached(Protocol):
+    """A daemon, here or elsewhere."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What its store holds."""
 
 
 def asks_the_daemon(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of a connection, and the connection as its first argument."""
 
-    @click.option(
+    @wraps(command)
+    def connected(socket: Path | None, timeout: float, **options: object) -> None:
+        over_tls = _taken(options)
+        with _reached(socket, over_tls, timeout) as client:
+            command(client, **options)
+
+    for option in reversed(_OVER_TLS):
+        connected = option(connected)
+    return _of_this_machine(connected)
+
+
+def asks_the_daemon_here(command: Callable[..., None]) -> Callable[..., None]:
+    """Do the same for a command that only a daemon on this machine can answer."""
+
+    @wraps(command)
+    def connected(socket: Path | None, timeout: float, **options: object) -> None:
+        with _reached(socket, {}, timeout) as client:
+            command(client, **options)
+
+    return _of_this_machine(connected)
+
+
+def _of_this_machine(command: Callable[..., None]) -> Callable[..., None]:
+    socket = click.option(
         "--socket",
-        type=click.Path(path_type=Path),
+        type=_FILE,
         envvar="SEALCAR_SOCKET",
         show_envvar=True,
         help="Directory with the daemon's sockets; by default /run/sealcar/default"
         " or $XDG_RUNTIME_DIR/sealcar/default.",
     )
-    @click.option(
+    timeout = click.option(
         "--timeout",
         type=click.FloatRange(0.1, 3600),
         default=10.0,
@@ -31,14 +106,42 @@ def asks_the_daemon(command: Callable[..., None]) -> Callable[..., None]:
         metavar="SECONDS",
         help="How long to wait for the daemon, and for each of its answers.",
     )
-    @wraps(command)
-    def connected(socket: Path | None, timeout: float, **options: object) -> None:
-        import sealcar  # noqa: PLC0415  (loads the transport, which --help needn't)
+    return socket(timeout(command))
 
-        with sealcar.connect(socket, timeout=timeout) as client:
-            command(client, **options)
 
-    return connected
+def _taken(options: dict[str, object]) -> dict[str, object]:
+    """Take the options of a connection over TLS out of those of a command; none: not over TLS."""
+    names = ("remote", "tls_ca", "tls_cert", "tls_key", "tls_server_name")
+    taken = {name: options.pop(name) for name in names}
+    written = {name for name in (*names, "socket") if _is_written(name)}
+    if "socket" in written and "remote" in written:
+        raise click.UsageError("--socket and --remote are two daemons: give one of them")
+    if taken["remote"] is None and written - {"socket"}:
+        raise click.UsageError("--tls-… options go with --remote")
+    # what is written on the command line wins over the environment
+    return {} if taken["remote"] is None or "socket" in written else taken
+
+
+def _is_written(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _reached(
+    socket: Path | None, over_tls: dict[str, object], timeout: float
+) -> Client | RemoteClient:
+    import sealcar  # noqa: PLC0415  (loads the transport, which --help needn't)
+
+    if not over_tls:
+        return sealcar.connect(socket, timeout=timeout)
+    text = {name: str(value) if value else None for name, value in over_tls.items()}
+    return sealcar.connect_remote(
+        text["remote"],
+        ca=text["tls_ca"],
+        certificate=text["tls_cert"],
+        key=text["tls_key"],
+        server_name=text["tls_server_name"],
+        timeout=timeout,
+    )
 
 
 def prints_json(command: Callable[..., None]) -> Callable[..., None]:

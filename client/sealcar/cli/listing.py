@@ -11,7 +11,7 @@ from sealcar.cli import report, tables
 from sealcar.cli.listener import asks_the_daemon, prints_json
 
 if TYPE_CHECKING:
-    from sealcar.client import Client
+    from sealcar.cli.listener import Reached
 
 
 @click.command(
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @prints_json
 @asks_the_daemon
 def ls(
-    client: Client, *, prefix: str, current: bool, component: str, ep: str, as_json: bool
+    client: Reached, *, prefix: str, current: bool, component: str, ep: str, as_json: bool
 ) -> None:
     """List packages whose name begins with PREFIX, or all that you may list.
 

@@ -14,7 +14,7 @@ from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.errors import InvalidRequestError, WrongStateError
 
 if TYPE_CHECKING:
-    from sealcar.client import Client
+    from sealcar.cli.listener import Reached
 
 
 @click.command(
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("address", metavar="NAME@VERSION")
 @prints_json
 @asks_the_daemon
-def use(client: Client, address: str, *, as_json: bool) -> None:
+def use(client: Reached, address: str, *, as_json: bool) -> None:
     """Make VERSION the one that an address without a version means.
 
     It has to open authentically. Whoever opened another version before goes on with that.
@@ -52,7 +52,7 @@ def use(client: Client, address: str, *, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @prints_json
 @asks_the_daemon
-def rm(client: Client, address: str, *, generation: int | None, yes: bool, as_json: bool) -> None:
+def rm(client: Reached, address: str, *, generation: int | None, yes: bool, as_json: bool) -> None:
     """Take VERSION of the package NAME out of the store.
 
     The current version can be removed only if it is the last one: `sealcar use` makes another one
@@ -86,7 +86,7 @@ def rm(client: Client, address: str, *, generation: int | None, yes: bool, as_js
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @prints_json
 @asks_the_daemon
-def prune(client: Client, address: str, *, keep: int, dry_run: bool, as_json: bool) -> None:
+def prune(client: Reached, address: str, *, keep: int, dry_run: bool, as_json: bool) -> None:
     """Remove generations that were followed by others, of one package or all that you may manage.
 
     Those in use stay: that somebody opened or read within ten minutes, or that a transaction is

@@ -15,7 +15,7 @@ from sealcar.errors import InvalidRequestError, WrongStateError
 
 if TYPE_CHECKING:
     from sealcar.catalogue import Resealed
-    from sealcar.client import Client
+    from sealcar.cli.listener import Reached
 
 
 @click.command(
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Only show what differs.")
 @prints_json
 @asks_the_daemon
-def reseal(client: Client, package: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+def reseal(client: Reached, package: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Make a new generation of what the manifest in the newest one says by now.
 
     It was edited in the store, by hand or by ONNX Runtime's package library, and is refused until

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sealcar.cli import report, tables
-from sealcar.cli.listener import asks_the_daemon, prints_json
+from sealcar.cli.listener import asks_the_daemon_here, prints_json
 from sealcar.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ SESSION: Final = {
     help="Directory with the daemon's admin socket; with it keys, policy and audit log are shown.",
 )
 @prints_json
-@asks_the_daemon
+@asks_the_daemon_here
 def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
     """Say whether the daemon serves, how clients are isolated from it, and how its keys are.
 

@@ -15,7 +15,7 @@ from sealcar.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from sealcar.catalogue import Validated
-    from sealcar.client import Client
+    from sealcar.cli.listener import Reached
 
 _WRONG: Final = 1
 
@@ -28,7 +28,7 @@ _WRONG: Final = 1
 @click.option("--generation", type=click.IntRange(min=0), default=0, help="0: the newest.")
 @prints_json
 @asks_the_daemon
-def validate(client: Client, address: str, *, generation: int, as_json: bool) -> None:
+def validate(client: Reached, address: str, *, generation: int, as_json: bool) -> None:
     """Check the package ADDRESS without reading payloads, and list all that is wrong.
 
     These are the rules of the package format, the seal record, all that isn't what was sealed, and

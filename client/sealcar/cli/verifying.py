@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sealcar.catalogue import Progress
-    from sealcar.client import Client
+    from sealcar.cli.listener import Reached
 
 
 @click.command(
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--generation", type=click.IntRange(min=0), default=0, help="0: the newest.")
 @prints_json
 @asks_the_daemon
-def verify(client: Client, address: str, *, resume: str, generation: int, as_json: bool) -> None:
+def verify(client: Reached, address: str, *, resume: str, generation: int, as_json: bool) -> None:
     """Read every byte of the package ADDRESS and check it against the seal record.
 
     If the daemon is restarted meanwhile, the check goes on where it was. One that is interrupted

@@ -12,7 +12,7 @@ from sealcar.v1 import common_pb2, payloads_pb2
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sealcar.transfer.connection import DataConnection
 
@@ -89,10 +89,23 @@ def open_scope(connection: DataConnection, name: ScopeName) -> OpenedScope:
     Raises:
         SealcarError: what the daemon answered.
     """
+    return opened_scope(
+        lambda request: connection.request(pb.ClientPacket(open=request), "opened").opened, name
+    )
+
+
+def opened_scope(
+    page: Callable[[payloads_pb2.OpenRequest], payloads_pb2.OpenResponse], name: ScopeName
+) -> OpenedScope:
+    """Ask for a variant and all its payloads, page by page.
+
+    Raises:
+        SealcarError: what the daemon answered.
+    """
     request = payloads_pb2.OpenRequest(scope=name.message())
     payloads: list[PayloadRef] = []
     while True:
-        opened = connection.request(pb.ClientPacket(open=request), "opened").opened
+        opened = page(request)
         payloads.extend(payload_ref(info) for info in opened.variant.payloads)
         if not opened.next_page_token:
             break

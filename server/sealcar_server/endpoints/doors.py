@@ -1,4 +1,4 @@
-"""Both doors, as an operator's lock sees them: transfers to end, and who was handed plaintext."""
+"""All doors, as an operator's lock sees them: transfers to end, and who was handed plaintext."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from sealcar_server.service.holding import Holder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sealcar_server.access.sessions import Sessions
     from sealcar_server.endpoints.data_socket import DataSocket
     from sealcar_server.endpoints.grpc_server import GrpcServer
@@ -22,10 +24,14 @@ class Doors:
     """See `sealcar_server.service.holding.Doors`."""
 
     def __init__(
-        self, data: DataSocket, streams: Streams, sessions: Sessions, server: GrpcServer
+        self,
+        data: DataSocket,
+        sessions: Sessions,
+        streams: Sequence[Streams],
+        servers: Sequence[GrpcServer],
     ) -> None:
-        self._data, self._streams, self._sessions = data, streams, sessions
-        self._server = server
+        self._data, self._sessions = data, sessions
+        self._streams, self._servers = streams, servers
 
     def check_permits(self) -> None:
         """End the transfers whose permits have fallen; gRPC's see to it before their next piece."""
@@ -37,13 +43,14 @@ class Doors:
         Calls that wait for their clients can't say why they end: those are cancelled.
         """
         begun = time.monotonic()
-        while self._data.transfers() or self._streams.count():
+        while self._data.transfers() or any(streams.count() for streams in self._streams):
             waited = time.monotonic() - begun
             if waited > _LONGEST:
                 return
             self._data.policy_changed()
             if waited > _PATIENCE:
-                self._streams.cancel()
+                for streams in self._streams:
+                    streams.cancel()
             time.sleep(_STEP)
         # what was being opened meanwhile finds its permit fallen
         self._data.policy_changed()
@@ -58,4 +65,5 @@ class Doors:
 
     def report(self, *, locked: bool) -> None:
         """Let gRPC health say whether payloads can be read: one that can't isn't ready."""
-        self._server.serve(serving=not locked)
+        for server in self._servers:
+            server.serve(serving=not locked)

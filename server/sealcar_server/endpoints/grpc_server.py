@@ -1,8 +1,10 @@
-"""Both gRPC servers: the inner one behind the relay, and the operators' own on the admin socket."""
+"""The gRPC servers: behind the relay, on TCP, and the operators' own on the admin socket."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent import futures
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -51,25 +53,54 @@ ADMIN: Final = (
 )
 
 
+Listen = Callable[[grpc.Server], None]
+Options = tuple[tuple[str, int], ...]
+
+
+def on_socket(path: Path) -> Listen:
+    """Have a server listen on a Unix socket, for the daemon's user only; it replaces what is there.
+
+    What is returned raises StorageError if the socket can't be made.
+    """
+
+    def listen(server: grpc.Server) -> None:
+        try:
+            server.add_insecure_port(f"unix:{quote(str(path))}")
+            path.chmod(0o600)
+        except (RuntimeError, OSError) as error:
+            raise StorageError(f"can't listen on {path}") from error
+
+    return listen
+
+
 class GrpcServer:
-    """A gRPC server on one Unix socket, with health.
+    """A gRPC server in one place, with health.
 
     Args:
-        path: of the socket; what lies there is replaced.
+        listen: has it listen there.
         guard: stands before every method.
         threads: calls served at once.
         services: full names, for health.
+        options: of gRPC, beside those of every server.
     """
 
-    def __init__(self, path: Path, guard: Guard, threads: int, services: tuple[str, ...]) -> None:
-        self._path = path
+    def __init__(
+        self,
+        listen: Listen,
+        guard: Guard,
+        threads: int,
+        services: tuple[str, ...],
+        *,
+        options: Options = (),
+    ) -> None:
+        self._listen = listen
         self._services = services
         self._pool = futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc")
         self._watchers = futures.ThreadPoolExecutor(1, thread_name_prefix="health")
         self.grpc: Final = grpc.server(
             self._pool,
             interceptors=[guard],
-            options=_OPTIONS,
+            options=(*_OPTIONS, *options),
             maximum_concurrent_rpcs=threads * (1 + _QUEUED_PER_THREAD),
         )
         # watching health holds no thread
@@ -79,16 +110,12 @@ class GrpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
 
     def start(self) -> None:
-        """Listen, with a socket for the daemon's user only, and report SERVING.
+        """Listen, and report SERVING.
 
         Raises:
-            StorageError: the socket can't be made.
+            SealcarError: it can't listen there.
         """
-        try:
-            self.grpc.add_insecure_port(f"unix:{quote(str(self._path))}")
-            self._path.chmod(0o600)
-        except (RuntimeError, OSError) as error:
-            raise StorageError(f"can't listen on {self._path}") from error
+        self._listen(self.grpc)
         self.grpc.start()
         self._health.set("", health_pb2.HealthCheckResponse.SERVING)
         self.serve(serving=True)
@@ -110,17 +137,21 @@ class GrpcServer:
         self._watchers.shutdown()
 
 
+@dataclass(frozen=True)
+class Servicers:
+    """What clients call."""
+
+    packages: package_store_pb2_grpc.PackageStoreServicer
+    payloads: payloads_pb2_grpc.PayloadsServicer
+
+
 def public_server(
-    path: Path,
-    guard: Guard,
-    threads: int,
-    packages: package_store_pb2_grpc.PackageStoreServicer,
-    payloads: payloads_pb2_grpc.PayloadsServicer,
+    listen: Listen, guard: Guard, threads: int, servicers: Servicers, *, options: Options = ()
 ) -> GrpcServer:
-    """Return the inner server, which only the relay connects to."""
-    server = GrpcServer(path, guard, threads, PUBLIC)
-    package_store_pb2_grpc.add_PackageStoreServicer_to_server(packages, server.grpc)
-    payloads_pb2_grpc.add_PayloadsServicer_to_server(payloads, server.grpc)
+    """Return a server for clients: behind the relay, or on TCP."""
+    server = GrpcServer(listen, guard, threads, PUBLIC, options=options)
+    package_store_pb2_grpc.add_PackageStoreServicer_to_server(servicers.packages, server.grpc)
+    payloads_pb2_grpc.add_PayloadsServicer_to_server(servicers.payloads, server.grpc)
     return server
 
 
@@ -131,7 +162,7 @@ def admin_server(
     admin: admin_pb2_grpc.AdminServicer,
 ) -> GrpcServer:
     """Return the operators' server, with reflection."""
-    server = GrpcServer(path, guard, _ADMIN_THREADS, ADMIN)
+    server = GrpcServer(on_socket(path), guard, _ADMIN_THREADS, ADMIN)
     keys_pb2_grpc.add_KeysServicer_to_server(keys, server.grpc)
     admin_pb2_grpc.add_AdminServicer_to_server(admin, server.grpc)
     names = (*ADMIN, health.SERVICE_NAME, reflection.SERVICE_NAME)

@@ -1,0 +1,160 @@
+"""Payloads over gRPC, for those who can't be handed a descriptor: the daemon is elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from sealcar.errors import (
+    InvalidRequestError,
+    NotAuthenticError,
+    SealcarError,
+    TruncatedError,
+    WrongStateError,
+)
+from sealcar.transfer import memory
+from sealcar.transfer.any_scope import AnyScope
+from sealcar.transfer.descriptors import Exported
+from sealcar.transfer.scopes import OpenedScope, opened_scope
+from sealcar.v1 import payloads_pb2 as pb
+from sealcar.v1.payloads_pb2_grpc import PayloadsStub
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+    from sealcar import rpc
+    from sealcar.transfer.payloads import PayloadRef
+    from sealcar.transfer.scopes import ScopeName
+
+
+class RemoteReader:
+    """One payload, to be read once, straight into its final destination.
+
+    Attributes:
+        size: of the payload.
+    """
+
+    def __init__(self, channel: rpc.Channel, scope: ScopeName, payload: PayloadRef) -> None:
+        self._channel, self._scope, self._name = channel, scope, payload.name
+        self._unread = True
+        self.size = payload.size
+
+    def read_into(self, target: int | Buffer, size: int | None = None) -> None:
+        """Fill the target with the whole payload.
+
+        Args:
+            target: address of at least `size` bytes that the caller keeps alive, or a writable
+                buffer.
+            size: must be the payload's; may be left out for a buffer.
+
+        Raises:
+            InvalidRequestError: the sizes differ, or the buffer can't be written to.
+            WrongStateError: read already, or closed.
+            SealcarError: what went wrong. The target has been wiped then.
+        """
+        try:
+            if isinstance(target, int):
+                self._fill(target, size if size is not None else -1)
+                return
+            with Exported(target, writable=True) as buffer:
+                if size is not None and size != buffer.size:
+                    raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
+                self._fill(buffer.address, buffer.size)
+        except SealcarError as error:
+            raise self._scope.placed(error, "transfer", self._name) from error.__cause__
+
+    def fill_new(self, data: bytes) -> None:
+        """Fill what `new_bytes` made and nobody else has a reference to.
+
+        Raises:
+            SealcarError: as `read_into`.
+        """
+        with Exported(data) as buffer:
+            self.read_into(buffer.address, buffer.size)
+
+    def close(self) -> None:
+        """Nothing can be read any more."""
+        self._unread = False
+
+    def _fill(self, address: int, size: int) -> None:
+        if size != self.size:
+            raise InvalidRequestError(f"the payload has {self.size} bytes, the target {size}")
+        if address <= 0 < size:
+            raise InvalidRequestError("the target's address is null")
+        if not self._unread:
+            raise WrongStateError("this reader was used, or is closed")
+        self._unread = False
+        memory.advise_huge(address, size)
+        try:
+            self._receive(address)
+        except BaseException:
+            memory.wipe(address, size)
+            raise
+
+    def _receive(self, address: int) -> None:
+        request = pb.ReadRequest(scope=self._scope.message(), name=self._name)
+        done = 0
+        with self._channel.translating("transfer"):
+            call = PayloadsStub(self._channel.get()).Read(request)
+            try:
+                with self._channel.patience(call) as patience:
+                    for answer in call:
+                        patience.beat()
+                        if len(answer.data) > self.size - done:
+                            raise NotAuthenticError("the daemon sent more than the payload has")
+                        with Exported(answer.data) as piece:
+                            memory.copy(address + done, piece.address, piece.size)
+                        done += len(answer.data)
+            finally:
+                call.cancel()
+        if done != self.size:
+            raise TruncatedError(f"{done} of {self.size} bytes came")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class RemoteScope(AnyScope):
+    """One state of one variant at a daemon elsewhere.
+
+    Args:
+        channel: to the daemon.
+        name: what is meant; what is empty in it, the daemon or `resolve` fills in.
+        resolve: finds the component and variant where the caller named none.
+    """
+
+    def __init__(
+        self,
+        channel: rpc.Channel,
+        name: ScopeName,
+        resolve: Callable[[ScopeName], ScopeName] | None = None,
+    ) -> None:
+        super().__init__(name, resolve)
+        self._channel = channel
+
+    def reader(self, name: str) -> RemoteReader:
+        """Return a reader, which knows the size before the destination is allocated.
+
+        Raises:
+            NotFoundError: the scope has no payload of that name.
+            SealcarError: what went wrong, with scope and name.
+        """
+        return RemoteReader(self._channel, self.name, self.payload(name))
+
+    def _ask(self, name: ScopeName) -> OpenedScope:
+        def page(request: pb.OpenRequest) -> pb.OpenResponse:
+            with self._channel.translating("open"):
+                stub = PayloadsStub(self._channel.get())
+                return stub.Open(request, timeout=self._channel.timeout)
+
+        return opened_scope(page, name)
