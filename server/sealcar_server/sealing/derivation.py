@@ -146,6 +146,10 @@ class PackageKeys:
         """Return what authenticates how far a check of payloads has come; it is never stored."""
         return derive(self._root, "resume", self._id)
 
+    def fingerprint(self) -> bytes:
+        """Return what tells this package's key from any other, and nothing else of it."""
+        return derive(self._root, "fingerprint", self._id)
+
     def close(self) -> None:
         """Wipe the root key. No other method works afterwards."""
         self._root.close()

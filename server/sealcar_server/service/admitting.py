@@ -13,7 +13,7 @@ from sealcar.errors import (
     UnknownFormatError,
     WrongStateError,
 )
-from sealcar_server.service.history import check_history
+from sealcar_server.service.history import check_history, check_key
 from sealcar_server.service.opened import every_payload
 from sealcar_server.service.outgoing_manifest import refuse_missing
 
@@ -41,17 +41,19 @@ class Admission:
     seen: Seen
     tombstones: Tombstones
 
-    def check(self, opened: OpenedPackage) -> None:
+    def check(self, opened: OpenedPackage, keys: PackageKeys) -> None:
         """Return if a generation may take its place in the store.
 
         Args:
             opened: authentic, and not in the store.
+            keys: of its package.
 
         Raises:
             WrongStateError: its version was shredded.
             AlreadyExistsError: the store has this generation.
             RolledBackError: it is older than what was seen or is pinned, or doesn't follow on it.
             ConflictError: the version is another package's.
+            NotAuthenticError: it is under another key than the package that was seen.
         """
         name, version, number = opened.place.name, opened.place.version, opened.place.number
         if self.tombstones.raised(name, version):
@@ -66,6 +68,7 @@ class Admission:
             package_id = self.opener.open(name, version).record.package_id
             if package_id != opened.record.package_id:
                 raise ConflictError(f"version {version} is another package of the same name")
+        check_key(self.seen.package(name, version), keys.fingerprint())
 
     def _refuse_old(self, opened: OpenedPackage, newest: int) -> None:
         number = opened.place.number

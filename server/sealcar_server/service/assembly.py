@@ -32,6 +32,7 @@ from sealcar_server.service.pinning import Pinning
 from sealcar_server.service.pointer import Pointers
 from sealcar_server.service.pruning import Pruning
 from sealcar_server.service.publishing import Publisher
+from sealcar_server.service.quotas import Quotas
 from sealcar_server.service.registry import Registry
 from sealcar_server.service.remembering import Remembered
 from sealcar_server.service.removing import Removing
@@ -140,6 +141,7 @@ class Service:
         check = CommitCheck(checker, opener)
         publisher = Publisher(opener, turns, check=check, meter=meter)
         uses = Uses(limits.used_lately)
+        quotas = Quotas(store, policy)
         keeping = Keeping(registry, uses, pins)
         rewrapper = Rewrapper(
             store,
@@ -165,8 +167,8 @@ class Service:
         )
         removing.settle()
         sharing = Sharing(AssetIndex(store, store_key), opener)
-        versions = NewVersions(opener, pointers, turns)
-        importer = Importer(store, keyring, versions, sharing, checker, meter)
+        versions = NewVersions(store, opener, pointers, seen, turns)
+        importer = Importer(store, keyring, versions, sharing, checker, quotas, meter)
         verifier = Verifier(opener, store_key)
         admission = Admission(store, opener, seen, pointers.tombstones)
         vouching = vouching or Vouching()
@@ -176,6 +178,7 @@ class Service:
                 store,
                 Returning(store, keyring, pointers, admission, turns),
                 Forwarded(store, keyring, versions, vouching.publishers, checker),
+                quotas,
                 meter,
             ),
         )
@@ -195,6 +198,7 @@ class Service:
                 publisher=publisher,
                 registry=registry,
                 uses=uses,
+                quotas=quotas,
                 trail=trail,
             ),
             Choosing(gate, opener, pointers, turns=turns, trail=trail),

@@ -61,10 +61,17 @@ class Lineage:
 
 @dataclass(frozen=True)
 class Composed:
-    """A manifest ready to be published, and the digest of its record."""
+    """A manifest ready to be published.
+
+    Attributes:
+        manifest: its bytes.
+        digest: of its record.
+        key: fingerprint of the package's key.
+    """
 
     manifest: bytes
     digest: bytes
+    key: bytes
 
 
 def compose(
@@ -117,7 +124,7 @@ def enclose(manifest: dict[str, JsonValue], sealed: SealRecord, keys: PackageKey
     if len(written) > MAX_MANIFEST:
         raise InvalidPackageError("manifest: too many variants and payloads for one package")
     _check_opens(written, text)
-    return Composed(written, hashlib.sha256(text).digest())
+    return Composed(written, hashlib.sha256(text).digest(), keys.fingerprint())
 
 
 def with_variant(

@@ -1,8 +1,13 @@
-"""A new generation must follow on the one that was seen last: no fork of a package's history."""
+"""A new generation must follow on the one that was seen last: no fork of a package's history.
+
+And it is sealed under the key that was seen: whoever sent another package, or got one, knows a key
+that is wrapped for this store too.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 from typing import TYPE_CHECKING
 
 from sealcar.errors import NotAuthenticError, NotFoundError, RolledBackError
@@ -49,6 +54,18 @@ def check_history(store: LocalStore, opened: OpenedPackage, seen: Sighting | Non
             f"generation {place.number} isn't, or doesn't follow on, "
             f"the generation {seen.generation} that was seen before"
         )
+
+
+def check_key(seen: Sighting | None, key: bytes) -> None:
+    """Compare the fingerprint of a generation's key with the one of the package that was seen.
+
+    Raises:
+        NotAuthenticError: it is another package's.
+    """
+    if seen is None or not seen.key or seen.generation == seen.removed:
+        return
+    if not hmac.compare_digest(seen.key, key):
+        raise NotAuthenticError("it is sealed under another package's key than was seen here")
 
 
 def _predecessor(store: LocalStore, place: Generation, number: int, digest: bytes) -> bytes | None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sealcar import names
 from sealcar.errors import AlreadyExistsError, ConflictError
 
 if TYPE_CHECKING:
     from sealcar_server.service.composing import Composed, Lineage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.pointer import Pointers
+    from sealcar_server.service.rollback import Seen
     from sealcar_server.service.turns import Turns
     from sealcar_server.store.generation import Generation
+    from sealcar_server.store.local import LocalStore
     from sealcar_server.store.staging import Staging
 
 
@@ -21,22 +24,27 @@ class NewVersions:
     """Lets them in; safe to share between threads.
 
     Attributes:
-        opener, pointers: of the daemon.
+        store, opener, pointers, seen: of the daemon.
         turns: of all who publish.
     """
 
+    store: LocalStore
     opener: Opener
     pointers: Pointers
+    seen: Seen
     turns: Turns
 
     def number(self, name: str, version: str) -> int:
         """Return the number that a version begins with.
 
+        That is 1, or the one after the last that was seen before the version was removed.
+
         Raises:
-            AlreadyExistsError: it isn't new.
-            NotAuthenticError, RolledBackError: the pointer that it would replace isn't authentic.
+            AlreadyExistsError: it isn't new: the store has it, or had it as far as was seen.
+            RolledBackError: a pin allows later numbers only.
+            DamagedError: the pointer that it would replace isn't authentic.
         """
-        number = self.opener.first_number(name, version)
+        number = self._number(name, version)
         self.pointers.refuse_forged(name)
         return number
 
@@ -57,17 +65,29 @@ class NewVersions:
                 place = staging.publish(composed.manifest, own.generation)
             except ConflictError as error:
                 raise _overtaken() from error
-            self.opener.saw(place, composed.digest)
+            self.opener.saw(place, composed.digest, composed.key)
         return place
 
     def _refuse_overtaken(self, own: Lineage) -> None:
         # it may have come in another way, under another number, or have been removed again
         try:
-            number = self.opener.first_number(own.name, own.version)
+            number = self._number(own.name, own.version)
         except AlreadyExistsError as error:
             raise _overtaken() from error
         if number != own.generation:
             raise _overtaken()
+
+    def _number(self, name: str, version: str) -> int:
+        names.store_name(version, "version")
+        seen = self.seen.package(name, version)
+        removed = seen.removed if seen else 0
+        buried = self.pointers.tombstones.raised(name, version)
+        if self.store.newest(name, version) or buried or (seen and seen.generation > removed):
+            raise AlreadyExistsError(
+                f"version {version} was imported before: import under another version"
+            )
+        self.opener.pins.check(name, version, removed + 1)
+        return removed + 1
 
 
 def _overtaken() -> AlreadyExistsError:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sealcar import names
-from sealcar.errors import AlreadyExistsError, LockedError, NotFoundError, RolledBackError
+from sealcar.errors import LockedError, NotFoundError, RolledBackError
 from sealcar_server.access.policy import unknown_package
 from sealcar_server.keys.provider import WrappedKey, package_context
 from sealcar_server.sealing import agreement
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.service.failing import during
 from sealcar_server.service.finding import check_place, find
-from sealcar_server.service.history import check_history
+from sealcar_server.service.history import check_history, check_key
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.rollback import Sighting
 
@@ -129,8 +129,8 @@ class Opener:
         """
         with self._unwrap(found.record) as keys:
             found.authenticate(keys)
-        seen = self._seen.package(found.place.name, found.place.version)
-        check_history(self._store, found.opened(agreement.Differences((), ())), seen)
+            key = keys.fingerprint()
+        self._check_seen(found.opened(agreement.Differences((), ())), key)
 
     def edited(self, name: str, version: str) -> Found:
         """Return the newest generation by an authentic record, whatever its manifest says by now.
@@ -149,31 +149,6 @@ class Opener:
         """Tell whether `open` would find this at once; never of what isn't named exactly."""
         return self._remembered.get((name, version, number)) is not None
 
-    def first_number(self, name: str, version: str) -> int:
-        """Make sure that a version is new, and return the number that it begins with.
-
-        That is 1, or the one after the last that was seen before the version was removed.
-
-        Raises:
-            RolledBackError: a pin allows later ones only.
-            AlreadyExistsError: the store has it, or had it as far as this daemon has seen.
-        """
-        names.store_name(version, "version")
-        seen = self._seen.package(name, version)
-        removed = self.last_removed(name, version)
-        buried = self._pointers.tombstones.raised(name, version)
-        if self._store.newest(name, version) or buried or (seen and seen.generation > removed):
-            raise AlreadyExistsError(
-                f"version {version} was imported before: import under another version"
-            )
-        self.pins.check(name, version, removed + 1)
-        return removed + 1
-
-    def last_removed(self, name: str, version: str) -> int:
-        """Return the number of the last generation that a version had when it was removed; or 0."""
-        seen = self._seen.package(name, version)
-        return seen.removed if seen else 0
-
     def keys(self, opened: OpenedPackage) -> PackageKeys:
         """Return the package's keys, which the caller closes.
 
@@ -190,9 +165,15 @@ class Opener:
         with self.keys(opened) as keys:
             return keys.variant(component, variant, name)
 
-    def saw(self, place: Generation, digest: bytes) -> None:
-        """Remember an authentic generation by its record: nothing older is newest from now on."""
-        self._seen.saw(place.name, place.version, Sighting(place.number, digest))
+    def saw(self, place: Generation, digest: bytes, key: bytes) -> None:
+        """Remember an authentic generation: nothing older is newest from now on.
+
+        Args:
+            place: of it.
+            digest: of its record.
+            key: fingerprint of its package's key, as any generation has to have from now on.
+        """
+        self._seen.saw(place.name, place.version, Sighting(place.number, digest, key=key))
 
     def _current(self, name: str) -> tuple[str, int]:
         pointer = self._pointers.current(name)
@@ -242,11 +223,17 @@ class Opener:
             found = find(self._store.generation(name, version, number))
             with self._unwrap(found.record) as keys:
                 found.authenticate(keys)
+                key = keys.fingerprint()
             opened = found.agreed()
-            check_history(self._store, opened, self._seen.package(name, version))
-            self.saw(opened.place, opened.digest)
+            self._check_seen(opened, key)
+            self.saw(opened.place, opened.digest, key)
         self._remembered.put(opened)
         return opened
+
+    def _check_seen(self, opened: OpenedPackage, key: bytes) -> None:
+        seen = self._seen.package(opened.place.name, opened.place.version)
+        check_history(self._store, opened, seen)
+        check_key(seen, key)
 
     def _unwrap(self, sealed: SealRecord) -> PackageKeys:
         wrapped = WrappedKey(sealed.kek_version, sealed.wrapped)

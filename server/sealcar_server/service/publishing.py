@@ -131,7 +131,7 @@ class Publisher:
             lineage = Lineage.after(newest.record, newest.digest)
             composed = compose(manifest, payloads, lineage, keys, newest.record.assets)
         place = transaction.staging.publish(composed.manifest, newest.place.number + 1)
-        self._opener.saw(place, composed.digest)
+        self._opener.saw(place, composed.digest, composed.key)
         return place.number
 
 

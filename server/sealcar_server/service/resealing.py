@@ -157,7 +157,7 @@ class Resealer:
             lineage = Lineage.after(sealed, found.digest)
             composed = compose(manifest, payloads, lineage, keys, sealed.assets)
             published = staging.publish(composed.manifest, place.number + 1)
-        self._opener.saw(published, composed.digest)
+        self._opener.saw(published, composed.digest, composed.key)
         # it was authentic when it was opened: from now on it is what its manifest says
         self._remembered.forget((place.name, place.version, place.number))
         return published.number

@@ -50,7 +50,7 @@ class Returning:
         with ExitStack() as undo:
             keys = undo.enter_context(PackageKeys(root, record.package_id))
             opened = authentic(found, keys)
-            self.admission.check(opened)
+            self.admission.check(opened, keys)
             self.pointers.refuse_forged(record.name)
             undo.pop_all()
         return ReturningArrival(self, found.data, opened, keys)
@@ -72,7 +72,7 @@ class ReturningArrival:
         """Put it in its own place; its manifest is what came."""
         place, tools = self.opened.place, self._with
         with tools.turns.of(self.name, self.version):
-            tools.admission.check(self.opened)
+            tools.admission.check(self.opened, self.keys)
             first = not tools.store.newest(self.name, self.version)
             moving = tools.pointers.moving(self.name, self.version, place.number)
             with moving if first else nullcontext():
@@ -80,5 +80,6 @@ class ReturningArrival:
                     published = staging.publish(self._data, place.number)
                 except ConflictError as error:
                     raise AlreadyExistsError("another import of it was faster") from error
-                tools.admission.opener.saw(published, self.opened.digest)
+                key = self.keys.fingerprint()
+                tools.admission.opener.saw(published, self.opened.digest, key)
         return Imported(self.name, self.version, place.number, self.opened.record.package_id)

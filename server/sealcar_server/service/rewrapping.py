@@ -213,7 +213,7 @@ class Rewrapper:
             link_generation(newest, staging, "rewrap", step=step)
             composed = self._composed(newest)
             published = staging.publish(composed.manifest, place.number + 1)
-        self._opener.saw(published, composed.digest)
+        self._opener.saw(published, composed.digest, composed.key)
 
     def _composed(self, newest: OpenedPackage) -> Composed:
         sealed = newest.record

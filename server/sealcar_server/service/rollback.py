@@ -38,11 +38,13 @@ class Sighting:
         record: SHA-256 of its record; empty if it was removed before anybody had opened it.
         removed: generations up to this one were removed with the whole version: one of them that
             is there again was put back from a copy. 0: none was.
+        key: fingerprint of the package's key; empty if it isn't known.
     """
 
     generation: int
     record: bytes
     removed: int = 0
+    key: bytes = b""
 
 
 class Seen:
@@ -77,6 +79,9 @@ class Seen:
                 self._save()
             elif known.generation < sighting.generation:
                 self._packages[name, version] = replace(sighting, removed=known.removed)
+                self._save()
+            elif not known.key and known.record == sighting.record:
+                self._packages[name, version] = replace(known, key=sighting.key)
                 self._save()
 
     def leaving(self, name: str, version: str, newest: int) -> None:
@@ -131,6 +136,7 @@ class Seen:
             entry: dict[str, str | int] = {"generation": seen.generation}
             entry |= {"record": seen.record.hex()}
             entry |= {"removed": seen.removed} if seen.removed else {}
+            entry |= {"key": seen.key.hex()} if seen.key else {}
             nested.setdefault(name, {})[version] = entry
         leaving: dict[str, dict[str, int]] = {}
         for (name, version), newest in self._leaving.items():
@@ -166,7 +172,10 @@ def _parsed(document: Any) -> _Memory:  # noqa: ANN401  (JSON)
         raise ValueError
     packages = {
         (name, version): Sighting(
-            int(entry["generation"]), bytes.fromhex(entry["record"]), int(entry.get("removed", 0))
+            int(entry["generation"]),
+            bytes.fromhex(entry["record"]),
+            int(entry.get("removed", 0)),
+            bytes.fromhex(entry.get("key", "")),
         )
         for name, versions in document["packages"].items()
         for version, entry in versions.items()
