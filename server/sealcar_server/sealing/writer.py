@@ -21,6 +21,7 @@ from sealcar_server.sealing.memory import LIBC
 from sealcar_server.sealing.stream import StreamCipher, fresh_header
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
@@ -48,14 +49,18 @@ class SealedWriter:
     Args:
         fd: of a new, empty file. It belongs to the writer from now on, and is closed if this fails.
         key: of the payload.
+        reserve: told how many bytes come before they are written; what it raises, sealing raises.
 
     Raises:
         ExhaustedError: the disk is full.
         StorageError: the file can't be written.
     """
 
-    def __init__(self, fd: int, key: PayloadKey) -> None:
+    def __init__(
+        self, fd: int, key: PayloadKey, reserve: Callable[[int], None] = lambda _size: None
+    ) -> None:
         self._file = Descriptor(fd)
+        self._reserve = reserve
         self._params = key.params
         self._lock = threading.Lock()
         self._claimed: set[int] = set()
@@ -77,10 +82,11 @@ class SealedWriter:
             WrongStateError: it was sealed before, or comes after the last; or the writer is closed.
             InvalidRequestError: only the last segment may be less than full, and only that of an
                 empty payload empty.
-            ExhaustedError: the disk is full.
+            ExhaustedError: the disk is full, or it can't be reserved.
             StorageError: the file can't be written.
         """
         self._claim(index, plain_size, last=last)
+        self._reserve(plain_size + TAG)
         sealed = scratch.sealed[: plain_size + TAG]
         self._cipher.seal(index, scratch.plain[:plain_size], sealed, last=last)
         at = index * self._params.segment if index else self._params.header

@@ -96,6 +96,10 @@ class Arriving:
         self._writer.close()
 
 
-def check_size(size: int) -> None:
-    """Raise InvalidRequestError if no stream holds so many bytes."""
-    Layout.of_plain(size)
+def file_size(size: int) -> int:
+    """Return how many bytes a payload takes when it is sealed.
+
+    Raises:
+        InvalidRequestError: no stream holds so many bytes.
+    """
+    return Layout.of_plain(size).file_size

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from sealcar_server.service import finding
+from sealcar_server.service.arriving import file_size
 from sealcar_server.service.metering import UNMETERED, Meter
+from sealcar_server.service.opened import every_payload
 from sealcar_server.service.sealed_importing import SealedImport
 
 if TYPE_CHECKING:
     from sealcar_server.service.forwarded import Forwarded
     from sealcar_server.service.importing import Importer, ImportSession
+    from sealcar_server.service.quotas import Quotas
     from sealcar_server.service.returning import Returning
     from sealcar_server.service.values import ImportPlan
     from sealcar_server.store.local import LocalStore
@@ -27,12 +31,14 @@ class SealedImporter:
         store: of the daemon.
         returning: takes exports that were sealed under a key of this daemon.
         forwarded: takes packages that somebody else sent.
+        quotas: of what comes in.
         meter: is told the seconds of "verify".
     """
 
     store: LocalStore
     returning: Returning
     forwarded: Forwarded
+    quotas: Quotas
     meter: Meter = UNMETERED
 
     def begin(self, plan: ImportPlan) -> SealedImport:
@@ -43,7 +49,7 @@ class SealedImporter:
             DamagedError: its record isn't authentic, or it is older than what was seen.
             KeyRefusedError, KeyUnavailableError: its key can't be unwrapped here.
             AlreadyExistsError, ConflictError, WrongStateError: it may not come in.
-            ExhaustedError, StorageError: nothing can be staged.
+            ExhaustedError, StorageError: nothing can be staged, or a quota has no room for it.
         """
         found = finding.parsed(
             plan.manifest_json.encode(),
@@ -51,12 +57,14 @@ class SealedImporter:
         )
         kind = self.returning if found.record.transit is None else self.forwarded
         arrival = kind.arrival(plan, found)
-        try:
+        with ExitStack() as undo:
+            undo.callback(arrival.keys.close)
+            room = undo.enter_context(self.quotas.claim(arrival.name))
+            sizes = (held.payload.size for held in every_payload(arrival.opened))
+            room.take(sum(map(file_size, sizes)))
             staging = self.store.stage(arrival.name, arrival.version)
-        except BaseException:
-            arrival.keys.close()
-            raise
-        return SealedImport(arrival, staging, self.meter)
+            undo.pop_all()
+        return SealedImport(arrival, staging, room, self.meter)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from sealcar.errors import InvalidPackageError, WrongStateError
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service import manifest, naming
-from sealcar_server.service.arriving import check_size
+from sealcar_server.service.arriving import file_size
 from sealcar_server.service.composing import compose
 from sealcar_server.service.failing import during
 from sealcar_server.service.founding import default_version, found_package
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.incoming import IncomingAsset, IncomingVariant
     from sealcar_server.service.new_versions import NewVersions
+    from sealcar_server.service.quotas import Quotas
     from sealcar_server.service.sharing import Sharing
     from sealcar_server.service.values import ImportPlan
     from sealcar_server.store.local import LocalStore
@@ -42,6 +43,7 @@ class Importer:
         versions: lets new ones in.
         sharing: gives shared assets their place.
         checker: looks at the models before they are published.
+        quotas: of what comes in.
         meter: is told the seconds of "seal".
     """
 
@@ -50,6 +52,7 @@ class Importer:
     versions: NewVersions
     sharing: Sharing
     checker: ModelChecker
+    quotas: Quotas
     meter: Meter = UNMETERED
 
     def begin(self, plan: ImportPlan) -> ImportSession:
@@ -82,6 +85,7 @@ class ImportSession:
         self.name = plan.name
         self.version = plan.version or default_version(self._manifest)
         number = importer.versions.number(self.name, self.version)
+        self._room = importer.quotas.claim(self.name)
         self._arriving: tuple[IncomingVariant | IncomingAsset, Arriving] | None = None
         self._scratch = Scratch()
         alias = plan.kek_alias or importer.store.identity.kek_alias
@@ -103,12 +107,13 @@ class ImportSession:
         Raises:
             InvalidPackageError: unknown place, or the payload before is incomplete.
             InvalidNameError, AlreadyExistsError: the name breaks a rule, or is taken.
-            ExhaustedError, StorageError: it can't be written. Any error ends the import.
+            ExhaustedError, StorageError: it can't be written, or a quota has no room for it. Any
+                error ends the import.
         """
         with self._step(component=component, variant=variant, payload=name):
             self._complete()
             naming.payload(name, kind)
-            check_size(size)
+            self._room.take(file_size(size))
             announced = Announced(component, variant, name, kind, size, asset)
             holder = self._incoming.holder(announced)
             self._arriving = (holder, holder.begin(announced, self._staging, self._scratch))
@@ -151,6 +156,7 @@ class ImportSession:
             }
             composed = compose(settled, sealed, self._lineage, self._keys, tuple(places.values()))
             place = self._with.versions.publish(self._staging, composed, self._lineage)
+            self._room.published()
             sharing.note(assets, places, place, alias)
         self.abort()
         return Imported(self.name, self.version, place.number, self._lineage.package_id)
@@ -167,6 +173,7 @@ class ImportSession:
             ending.callback(self._scratch.wipe)
             ending.callback(self._incoming.close)
             ending.callback(self._keys.close)
+            ending.callback(self._room.close)
 
     def __enter__(self) -> Self:
         return self

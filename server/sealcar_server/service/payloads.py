@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.publishing import Publisher
+    from sealcar_server.service.quotas import Quotas
     from sealcar_server.service.registry import Registry, Session
     from sealcar_server.service.uses import Uses
     from sealcar_server.service.values import CommitValues
@@ -44,6 +45,7 @@ class Payloads:
         publisher: makes transactions generations.
         registry: keeps transactions.
         uses: are told of what is opened and read.
+        quotas: of what is written.
         trail: accounts for every decision.
     """
 
@@ -56,11 +58,12 @@ class Payloads:
         publisher: Publisher,
         registry: Registry,
         uses: Uses,
+        quotas: Quotas,
         trail: Trail = UNAUDITED,
     ) -> None:
         self._policy, self._opener, self._store = policy, opener, store
         self._publisher, self._registry = publisher, registry
-        self._uses, self._trail = uses, trail
+        self._uses, self._quotas, self._trail = uses, quotas, trail
 
     @property
     def ttl(self) -> float:
@@ -221,8 +224,11 @@ class Payloads:
         base: OpenedPackage,
         session: Session | None,
     ) -> Transaction:
+        room = self._quotas.claim(scope.package)
         staging = self._store.stage(scope.package, scope.version)
-        transaction = Transaction(principal, scope, base, opener=self._opener, staging=staging)
+        transaction = Transaction(
+            principal, scope, base, opener=self._opener, staging=staging, room=room
+        )
         try:
             self._registry.add(transaction, session)
         except BaseException:

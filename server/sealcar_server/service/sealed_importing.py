@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.service.metering import Meter
     from sealcar_server.service.opened import Held, OpenedPackage
+    from sealcar_server.service.quotas import Claim
     from sealcar_server.service.values import Imported
     from sealcar_server.store.staging import Staging
 
@@ -60,11 +61,13 @@ class SealedImport:
     Args:
         arrival: what is coming; its keys belong to this object from now on.
         staging: for it.
+        room: reserved for it.
         meter: is told the seconds of "verify".
     """
 
-    def __init__(self, arrival: Arrival, staging: Staging, meter: Meter) -> None:
-        self._arrival, self._staging, self._meter = arrival, staging, meter
+    def __init__(self, arrival: Arrival, staging: Staging, room: Claim, meter: Meter) -> None:
+        self._arrival, self._staging, self._room = arrival, staging, room
+        self._meter = meter
         self._opened, self._keys = arrival.opened, arrival.keys
         self.name, self.version = arrival.name, arrival.version
         self.publisher = arrival.publisher
@@ -127,6 +130,7 @@ class SealedImport:
                 )
             self._settle()
             imported = self._arrival.publish(self._staging, self._scratch)
+            self._room.published()
         self.abort()
         return imported
 
@@ -141,6 +145,7 @@ class SealedImport:
                 ending.callback(self._arriving[1].close)
             ending.callback(self._scratch.wipe)
             ending.callback(self._keys.close)
+            ending.callback(self._room.close)
 
     def __enter__(self) -> Self:
         return self

@@ -11,7 +11,9 @@ from sealcar.errors import InvalidRequestError, WrongStateError
 from sealcar_server.sealing.values import RecordPayload
 from sealcar_server.sealing.writer import SealedWriter
 from sealcar_server.service import naming
+from sealcar_server.service.arriving import file_size
 from sealcar_server.service.failing import during, place_of
+from sealcar_server.service.quotas import Portion
 from sealcar_server.service.values import PayloadValue
 from sealcar_server.service.writing import PayloadSink, identity
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.writer import SealedSize
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
+    from sealcar_server.service.quotas import Claim
     from sealcar_server.service.values import ScopeKey
     from sealcar_server.store.staging import Staging
 
@@ -46,11 +49,13 @@ class Transaction:
         *,
         opener: Opener,
         staging: Staging,
+        room: Claim,
     ) -> None:
         self.id: Final = os.urandom(ID_SIZE)
         self.principal, self.scope = principal, scope
         self.staging: Final = staging
-        self._opener = opener
+        self._opener, self._room = opener, room
+        self._portions: dict[str, Portion] = {}
         self._base: OpenedPackage | None = base
         self._changed = threading.Condition()
         self._state = "open"
@@ -90,7 +95,7 @@ class Transaction:
             InvalidNameError, InvalidRequestError: the name or kind breaks a rule.
             AlreadyExistsError: the name was written before.
             WrongStateError: the transaction has ended.
-            ExhaustedError, StorageError: it can't be written.
+            ExhaustedError, StorageError: it can't be written, or a quota has no room for it.
             KeyRefusedError, KeyUnavailableError: the package's key can't be had.
         """
         scope = self.scope
@@ -105,7 +110,10 @@ class Transaction:
                 self._names.claim(name)
                 self._open.add(name)
             try:
-                writer = self._start(name, key)
+                portion = self._portions[name] = Portion(
+                    self._room, 0 if size is None else file_size(size)
+                )
+                writer = self._start(name, key, portion)
             except BaseException:
                 self._forget(name)
                 raise
@@ -152,11 +160,11 @@ class Transaction:
         with self._changed:
             return 0.0 if self._open or self._state == "committing" else now - self._used
 
-    def _start(self, name: str, key: PayloadKey) -> SealedWriter:
+    def _start(self, name: str, key: PayloadKey, portion: Portion) -> SealedWriter:
         with self._changed:
             self._require_open()
             fd = self.staging.create_payload(self.scope.component, self.scope.variant, name)
-        return SealedWriter(fd, key)
+        return SealedWriter(fd, key, portion.write)
 
     def _accept(self, name: str, kind: str, sealed: SealedSize) -> PayloadValue:
         payload = RecordPayload(name, kind, sealed.plain_size, commitment=sealed.commitment)
@@ -170,6 +178,9 @@ class Transaction:
         with self._changed:
             self._used = time.monotonic()
             self._open.discard(name)
+            portion = self._portions.pop(name, None)
+            if portion is not None:
+                portion.drop()
             if self._state == "open":
                 self._names.release(name)
                 self.staging.remove_payload(self.scope.component, self.scope.variant, name)
@@ -203,6 +214,10 @@ class Transaction:
 
     def _end(self, state: str) -> None:
         self._state = state
+        if state == "committed":
+            self._room.published()
+        self._room.close()
+        self._portions.clear()
         self._base = None
         self._names = naming.NameSet()
         self._written.clear()
