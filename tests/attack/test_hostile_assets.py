@@ -265,6 +265,22 @@ def test_variants_can_not_multiply_the_files_of_an_asset_without_end(
         assert not any((running.store_path / ".staging").iterdir())
 
 
+@pytest.mark.parametrize("asset", [False, True])
+def test_payloads_without_end_are_refused_while_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, asset: bool
+) -> None:
+    monkeypatch.setattr(incoming, "MAX_SEEN", 2)
+    plan = ImportPlan("ocr", "1", AssetPackage({}, {("det", "onnx"): {}}).manifest_json)
+    place = ("", "") if asset else ("det", "onnx")
+    uri = f"sha256:{'0' * 64}" if asset else ""
+    with Running(tmp_path) as running, running.packages.import_(ME, plan) as session:
+        for name in ("one", "two"):
+            session.payload(*place, name, "other", 0, asset=uri)
+        with pytest.raises(InvalidPackageError, match="over 2 payloads"):
+            session.payload(*place, "three", "other", 0, asset=uri)
+        assert not any((running.store_path / ".staging").iterdir())
+
+
 def test_what_claims_to_be_a_known_asset_gets_nothing_of_it(assets: Path) -> None:
     """Who knows the hash of another's asset, and not its bytes, can't import it."""
     with Running(assets) as running:

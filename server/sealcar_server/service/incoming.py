@@ -13,6 +13,7 @@ from sealcar_server.sealing.derivation import ID, KEY
 from sealcar_server.sealing.secret import SecretBuffer
 from sealcar_server.service import naming
 from sealcar_server.service.arriving import Arriving
+from sealcar_server.service.composing import MAX_SEEN
 from sealcar_server.service.references import is_uri
 
 if TYPE_CHECKING:
@@ -128,13 +129,18 @@ class Incoming:
         self.variants: Final = {scope: IncomingVariant(*scope, keys) for scope in scopes}
         self.assets: Final[dict[str, IncomingAsset]] = {}
         self._secrets = ExitStack()
+        self._announced = 0
 
     def holder(self, announced: Announced) -> IncomingVariant | IncomingAsset:
         """Return where a payload belongs.
 
         Raises:
-            InvalidPackageError: there is no such place.
+            InvalidPackageError: there is no such place, or there are too many payloads.
         """
+        # whatever they are, what is made of them couldn't be sealed: nobody has to wait for it
+        if self._announced >= MAX_SEEN:
+            raise InvalidPackageError(f"over {MAX_SEEN} payloads")
+        self._announced += 1
         if announced.asset:
             return self._asset(announced)
         found = self.variants.get((announced.component, announced.variant))
