@@ -131,7 +131,7 @@ def looked_at(door: Door, daemon: Daemon, data: bytes) -> Iterator[int]:
     calling.start()
     until(lambda: bool(children(daemon)))
     (child,) = children(daemon)
-    # it gives up what it has before it reads the model, which is mapped by then
+    # the last thing that it gives up before it reads the model
     until(lambda: filters(child) > filters(daemon.pid))
     try:
         yield child
@@ -298,7 +298,7 @@ def test_a_process_that_is_killed_while_it_looks_publishes_nothing(
 
 
 def test_a_process_that_hangs_is_ended_after_the_time_that_is_set(tmp_path: Path) -> None:
-    settings = {"limits.check_time": "2s"}
+    settings = {"limits.check_time": "5s"}
     with (
         Daemon(tmp_path, settings=settings) as hurried,
         grpc_door(hurried) as door,
