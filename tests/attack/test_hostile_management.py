@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from support.asset_packages import AssetPackage
 from support.services import ME, SOMEBODY, Running, everything_for
 from support.tampering import FILES
 
@@ -19,6 +21,7 @@ from sealcar.errors import (
     SealcarError,
 )
 from sealcar_server.access.policy import Grant, Policy, Right
+from sealcar_server.sealing import record
 from sealcar_server.service.assembly import Limits
 from sealcar_server.service.pruning import Wanted
 from sealcar_server.service.values import ScopeKey
@@ -202,3 +205,28 @@ def test_rights_are_named_one_by_one(tmp_path: Path) -> None:
         policy.chmod(0o600)
         with pytest.raises(SealcarError, match="is no right"):
             Policy.load(policy)
+
+
+@pytest.mark.parametrize(
+    "place", [{"name": "assets"}, {"name": "store.json"}, {"version": "current"}], ids=str
+)
+def test_an_entry_of_the_asset_index_that_names_what_is_no_package_goes_when_pruning(
+    running: Running, place: dict[str, str]
+) -> None:
+    AssetPackage.with_weights().import_into(running, "shared")
+    index = running.store_path / "assets"
+    (entry,) = index.iterdir()
+    label = "0" * 64
+    said = {"label": label, "name": "shared", "version": "1", "generation": 1, "uri": "x", **place}
+    forged = record.envelope(json.dumps(said).encode(), bytes(32))
+    (index / label).write_text(json.dumps(forged))
+    running.service.pruning.prune(ME, Wanted())
+    assert list(index.iterdir()) == [entry]
+
+
+def test_what_was_shredded_lately_keeps_nothing_else_from_being_pruned(running: Running) -> None:
+    running.import_("gone")
+    running.service.keys.shred("gone", "1")
+    running.import_("gone", "2")
+    pruned = running.service.pruning.prune(ME, Wanted(keep=1))
+    assert pruned.generations == [("ocr", "1", 2), ("ocr", "1", 1)]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from sealcar import names
 from sealcar.errors import DamagedError, NotAuthenticError, SealcarError, StorageError
 from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.store.places import store_package, store_version
 
 if TYPE_CHECKING:
     from sealcar_server.service.store_key import StoreKey
@@ -98,8 +98,8 @@ def _parsed(text: bytes, label: str) -> AssetEntry:
     if fields.text("label") != label:
         raise fields.wrong("is another entry's", "label")
     entry = AssetEntry(
-        fields.text("name", names.store_name),
-        fields.text("version", names.store_name),
+        fields.text("name", store_package),
+        fields.text("version", store_version),
         fields.integer("generation", 1),
         fields.text("uri"),
     )

@@ -14,7 +14,6 @@ from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service.asset_index import read_entry
 
 if TYPE_CHECKING:
-    from sealcar_server.service.asset_index import AssetEntry
     from sealcar_server.store.local import LocalStore
     from sealcar_server.store.usage import FileUse
 
@@ -26,9 +25,11 @@ def clean_index(store: LocalStore, *, only_look: bool) -> list[FileUse]:
         WrongStateError, StorageError: they can't be removed.
     """
     found = []
+    # of each package the manifest is read once, however many entries lead to it
+    there: dict[tuple[str, str], frozenset[str]] = {}
     for label in store.asset_entries():
         try:
-            if _leads_somewhere(store, label):
+            if _leads_somewhere(store, label, there):
                 continue
             found.append(store.use_of_asset_entry(label))
         except NotFoundError:
@@ -39,21 +40,25 @@ def clean_index(store: LocalStore, *, only_look: bool) -> list[FileUse]:
     return found
 
 
-def _leads_somewhere(store: LocalStore, label: str) -> bool:
+def _leads_somewhere(
+    store: LocalStore, label: str, there: dict[tuple[str, str], frozenset[str]]
+) -> bool:
     try:
-        data = store.read_asset_entry(label) or b""
-        entry = read_entry(data, label)
+        entry = read_entry(store.read_asset_entry(label) or b"", label)
     except DamagedError:
         return False
-    return _has_asset(store, entry)
+    place = (entry.name, entry.version)
+    if place not in there:
+        there[place] = _assets(store, *place)
+    return entry.uri in there[place]
 
 
-def _has_asset(store: LocalStore, entry: AssetEntry) -> bool:
-    # an import takes the asset over from the newest generation, so that one has to have it
-    number = store.newest(entry.name, entry.version)
+def _assets(store: LocalStore, name: str, version: str) -> frozenset[str]:
+    # an import takes an asset over from the newest generation, so that one has to have it
     try:
-        manifest = store.generation(entry.name, entry.version, number).manifest()
+        number = store.newest(name, version)
+        manifest = store.generation(name, version, number).manifest()
         text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
-        return any(asset.uri == entry.uri for asset in record.parse(text).assets)
+        return frozenset(asset.uri for asset in record.parse(text).assets)
     except (DamagedError, NotFoundError):
-        return False
+        return frozenset()
