@@ -78,6 +78,19 @@ def test_who_may_list_one_component_is_shown_its_assets_alone(
         assert [asset.uri for asset in strict.looking.get(ME, "ocr").assets] == [expected]
 
 
+def test_an_asset_that_nobody_refers_to_is_shown_to_those_who_may_list_all_components(
+    running: Running, tmp_path: Path
+) -> None:
+    package = AssetPackage({PLAIN: VOCABULARY}, {("det", "onnx"): ort(), ("rec", "onnx"): ort()})
+    package.import_into(running, "spare")
+    assert len(running.looking.get(ME, "spare").assets) == 1
+    running.close()
+    for parts, count in ((("det",), 0), (("det", "rec"), 1)):
+        grant = Grant(ME.uid, None, None, ("spare",), parts, frozenset({Right.LIST}))
+        with Running(tmp_path, policy=Policy((grant,))) as strict:
+            assert len(strict.looking.get(ME, "spare").assets) == count
+
+
 def test_a_reference_to_an_asset_is_resolved(running: Running) -> None:
     own = uri(running)
     assert resolved(running, f"{own}/vocab.txt") == [f"{own}/vocab.txt"]

@@ -110,19 +110,18 @@ class Looking:
         return self._policy.allows(principal, Right.LIST, name, component)
 
     def _assets(self, principal: Principal, opened: OpenedPackage) -> Iterator[AssetValue]:
-        """Yield the assets but for those that only components use that the caller doesn't see."""
+        """Yield the assets that components use which the caller sees.
+
+        What none uses belongs to the package as a whole: it is for who sees all of them.
+        """
         name = opened.place.name
         seen = {
             item.component: self._may_list(principal, name, item.component)
             for item in opened.record.components
         }
-        shown: set[str] = set()
-        hidden: set[str] = set()
-        for variant in opened.record.variants:
-            used = (asset.uri for asset in opened.assets_of(variant))
-            (shown if seen.get(variant.component) else hidden).update(used)
         for asset in opened.record.assets:
-            if asset.uri in shown or asset.uri not in hidden:
+            users = {variant.component for variant in opened.users_of(asset.uri)}
+            if any(seen.get(user) for user in users) or (not users and all(seen.values())):
                 yield asset_value(asset)
 
     def _generations(self, name: str, version: str) -> Iterator[int]:
