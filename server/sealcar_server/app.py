@@ -26,22 +26,9 @@ from sealcar_server.endpoints import data_door, listening
 from sealcar_server.endpoints.data_packets import name_senders
 from sealcar_server.endpoints.data_socket import DataSocket
 from sealcar_server.endpoints.doors import Doors
-from sealcar_server.endpoints.grpc_admin import AdminServicer
-from sealcar_server.endpoints.grpc_guard import Guard
-from sealcar_server.endpoints.grpc_keys import KeysServicer
-from sealcar_server.endpoints.grpc_packages import PackagesServicer
-from sealcar_server.endpoints.grpc_payloads import PayloadsServicer
-from sealcar_server.endpoints.grpc_server import (
-    GrpcServer,
-    Servicers,
-    admin_server,
-    on_socket,
-    public_server,
-)
-from sealcar_server.endpoints.grpc_streams import Streams
-from sealcar_server.endpoints.relay import INNER, NAME_BYTES, Relay
+from sealcar_server.endpoints.relay import NAME_BYTES
+from sealcar_server.grpc_doors import GrpcDoors, Parts
 from sealcar_server.hardening import process
-from sealcar_server.remote import Remote
 from sealcar_server.service.assembly import Limits, Service
 from sealcar_server.service.confined import ConfinedChecker
 from sealcar_server.service.custody import Custody
@@ -53,16 +40,11 @@ from sealcar_server.transfer.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grpc import ServicerContext
-
-    from sealcar_server.access.principal import Principal
     from sealcar_server.hardening.confinement import Confinement
     from sealcar_server.settings import Settings
 
 _HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
-_GRACE: Final = 1.0  # seconds for short calls, at the end
 _DRAIN_STEP: Final = 0.05
-_OPERATORS: Final = "operators"  # on whose account calls on the admin socket are
 _log: Final = structlog.get_logger("sealcar")
 
 
@@ -101,7 +83,6 @@ class _Daemon:
         process.raise_limits()
         trust.refuse_what_others_can_write(settings)
         self._access = remote_access.of(settings)
-        self._remote: Remote | None = None
         self._meter = metrics.Metrics()
         self._accounting = Accounting(settings, self._meter.audited, self._meter)
         stack.callback(self._accounting.close)
@@ -155,17 +136,17 @@ class _Daemon:
         engine = Engine(settings.daemon.workers or None)
         engine.start()
         stack.callback(engine.close)
-        threads = settings.daemon.grpc_threads
-        self._streams = Streams(
-            max(1, threads - 2), settings.transfer.idle_timeout, trail.refused_account
+        parts = Parts(settings, self.service, self._sessions, self._rates, meter, trail)
+        self._grpc = GrpcDoors(parts, stack)
+        self._grpc.start_admin(self._admin, self.policy)
+        self._grpc.start_inner(
+            self._inner, lambda: self._listeners(listening.GRPC, sockets.SOCK_STREAM)
         )
-        stack.callback(self._streams.close)
-        self._start_admin()
-        self._start_grpc(threads)
         self._start_data(engine)
-        self._start_tls()
+        if self._access is not None:
+            self._grpc.start_tls(self._access)
         self.service.serve_behind(
-            Doors(self._data, self._sessions, self._all_streams(), self._servers())
+            Doors(self._data, self._sessions, self._grpc.streams, self._grpc.servers)
         )
         # last: whoever is answered there knows that all sockets are there
         self._start_metrics()
@@ -177,7 +158,7 @@ class _Daemon:
     def keep_house(self) -> None:
         """Notice other files, and abort transactions that nobody uses any more."""
         self.policy.look()
-        self._look_at_certificates()
+        self._grpc.look()
         try:
             self.service.payloads.expire()
         except SealcarError as error:
@@ -187,17 +168,7 @@ class _Daemon:
     def reload(self) -> None:
         """Read policy and certificates again."""
         self.policy.reload()
-        self._look_at_certificates()
-
-    def _look_at_certificates(self) -> None:
-        if self._remote is not None:
-            self._remote.certificates.look()
-
-    def _all_streams(self) -> list[Streams]:
-        return [self._streams] if self._remote is None else [self._streams, self._remote.streams]
-
-    def _servers(self) -> list[GrpcServer]:
-        return [self._grpc] if self._remote is None else [self._grpc, self._remote.server]
+        self._grpc.look()
 
     def _revoke(self) -> None:
         revoked = self.service.payloads.revoke()
@@ -209,10 +180,7 @@ class _Daemon:
         timeout = self._settings.daemon.drain_timeout
         _log.info("draining", timeout_seconds=timeout)
         self._meter.draining()
-        for server in self._servers():
-            server.drain()
-        for streams in self._all_streams():
-            streams.refuse()
+        self._grpc.drain()
         deadline = time.monotonic() + timeout
         while self._busy() and time.monotonic() < deadline:
             # a second signal means: at once
@@ -225,7 +193,7 @@ class _Daemon:
         self._accounting.policy_loaded(generation, broken=broken)
 
     def _busy(self) -> bool:
-        return not self._data.drain(0) or any(each.count() for each in self._all_streams())
+        return not self._data.drain(0) or self._grpc.busy()
 
     def _start_metrics(self) -> None:
         address = self._settings.metrics.address
@@ -248,63 +216,6 @@ class _Daemon:
                 listening.socket_path(listener.dir, name)
             trust.shared_folder(listener.dir)
             self._stack.enter_context(listening.sole_server(listener.dir))
-
-    def _start_admin(self) -> None:
-        path = self._admin / listening.ADMIN
-        # the socket's mode admits nobody else than the daemon's user and root
-        guard = Guard(
-            lambda _context: _OPERATORS,
-            self._streams,
-            self._meter,
-            self._accounting.trail.operation,
-        )
-        operators = AdminServicer(self.policy, self._accounting.trail)
-        exporter = self.service.key_exporter if self._settings.admin.tink_export else None
-        keys = KeysServicer(self.service.keys, exporter)
-        server = admin_server(path, guard, keys, operators)
-        self._serve(server)
-        self._stack.callback(path.unlink, missing_ok=True)
-
-    def _start_grpc(self, threads: int) -> None:
-        relay = Relay(
-            self._inner,
-            self._sessions,
-            of_one=self._settings.limits.connections // 2,
-            on_refused=self._accounting.trail.refused,
-        )
-
-        def caller(context: ServicerContext) -> Principal:
-            return relay.session(context.peer()).principal
-
-        def receiver(context: ServicerContext) -> Principal:
-            session = relay.session(context.peer())
-            session.received = True
-            return session.principal
-
-        guard = Guard(
-            lambda context: self._rates.take(caller(context).account), self._streams, self._meter
-        )
-        self._grpc = public_server(
-            on_socket(self._inner / INNER),
-            guard,
-            threads,
-            Servicers(
-                PackagesServicer(self.service, caller, receiver, self._meter),
-                PayloadsServicer(self.service.payloads, receiver, self._meter),
-            ),
-        )
-        # stopped after the server, whose last answers it carries
-        self._stack.callback(relay.stop)
-        self._serve(self._grpc)
-        relay.start(self._listeners(listening.GRPC, sockets.SOCK_STREAM))
-
-    def _start_tls(self) -> None:
-        if self._access is not None:
-            self._remote = Remote(
-                self._access, self._settings, self.service, self._rates, self._meter
-            )
-            self._stack.callback(self._remote.streams.close)
-            self._serve(self._remote.server)
 
     def _start_data(self, engine: Engine) -> None:
         settings = self._settings
@@ -333,10 +244,6 @@ class _Daemon:
         self._meter.follow(self._data.rings, self._data.memory)
         self._meter.follow_lock(lambda: self.service.keys.locked)
         self._data.start()
-
-    def _serve(self, server: GrpcServer) -> None:
-        server.start()
-        self._stack.callback(server.stop, _GRACE)
 
     def _listeners(
         self,
