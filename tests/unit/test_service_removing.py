@@ -282,3 +282,15 @@ def test_a_link_in_the_place_of_a_package_keeps_no_daemon_from_starting(running:
     (running.root / "elsewhere").rename(package)
     with Running(running.root) as again:
         assert again.read(SCOPE) == MODEL
+
+
+def test_what_was_shredded_and_not_removed_whole_keeps_its_tombstone(running: Running) -> None:
+    copy = put_back(running)
+    running.service.keys.shred("ocr", "1")
+    # as a crash of the shredding leaves it
+    shutil.copytree(copy / "g", running.store_path / "ocr/1/g", dirs_exist_ok=True)
+    with pytest.raises(NotFoundError, match="shredded"):
+        remove(running)
+    running.service.keys.shred("ocr", "1")
+    with pytest.raises(AlreadyExistsError):
+        running.import_("ocr", "1")

@@ -131,8 +131,9 @@ class Removing:
     def _take_out(
         self, cleaning: ExitStack, name: str, version: str, generation: int
     ) -> tuple[int, ...]:
+        # what a shredding left is for another one: the tombstone has to stay
+        self._pointers.tombstones.refuse(name, version)
         if version not in self._store.versions(name):
-            self._pointers.tombstones.refuse(name, version)
             raise unknown_package(name)
         if generation:
             self._refuse_newest(name, version, generation)
