@@ -95,3 +95,30 @@ def test_explain_refuses_what_a_policy_does_not_know(file: Path) -> None:
     done = explain(file, "--uid", "1000", "read", "ocr/det/qnn")
     assert done.returncode == 2
     assert "nothing finer" in done.stderr
+
+
+def test_pins_and_quotas_are_shown_and_explained(file: Path) -> None:
+    file.write_text(
+        POLICY
+        + """
+[[pin]]
+package = "ocr"
+version = "1.*"
+min_generation = 7
+
+[[quota]]
+packages = ["o*"]
+bytes = "50GiB"
+"""
+    )
+    done = run_command("policy", "check", str(file))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"{file}: 2 grants, 1 pin, 1 quota"
+    pin = 'package = "ocr", version = "1.*", min_generation = 7'
+    assert f"pin 1: {pin}" in done.stdout
+    assert f'quota 1: packages = ["o*"], bytes = {50 << 30}' in done.stdout
+    for address, shown in {"ocr/det": True, "ocr@1.2/det": True, "ocr@2/det": False}.items():
+        done = explain(file, "--uid", "1000", "read", address)
+        assert done.returncode == 0, done.stderr
+        assert (f"pin 1 lets no older generation be opened: {pin}" in done.stdout) is shown
+        assert "quota 1" not in done.stdout

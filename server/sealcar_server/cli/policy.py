@@ -18,6 +18,7 @@ from sealcar_server.access.grants import overflow_id
 from sealcar_server.access.policy import Policy, Right
 from sealcar_server.access.principal import Principal
 from sealcar_server.access.spiffe import is_id
+from sealcar_server.cli import policy_bounds
 from sealcar_server.cli.places import config as default_config
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ def check(file: Path) -> None:
     Run it as the daemon's user or root, and before the file is put in place: a daemon that runs
     reads it at once.
     """
-    grants = Policy.load(file).grants
-    click.echo(f"{file}: {len(grants)} {'grant' if len(grants) == 1 else 'grants'}")
-    for place, grant in enumerate(grants, 1):
+    rules = Policy.load(file)
+    click.echo(f"{file}: {policy_bounds.counted(rules)}")
+    for place, grant in enumerate(rules.grants, 1):
         click.echo(f"  {place}: {_in_short(grant)}")
+    for line in policy_bounds.listed(rules):
+        click.echo(f"  {line}")
 
 
 @policy.command()
@@ -79,11 +82,12 @@ def explain(  # noqa: PLR0913  (options of a command)
 ) -> int:
     """Say whether a caller has RIGHT on ADDRESS, and which grant decides.
 
-    ADDRESS is NAME or NAME/COMPONENT. Exit code 0: yes; 1: no.
+    ADDRESS is NAME or NAME/COMPONENT; with NAME@VERSION, pins are shown for that version only. Exit
+    code 0: yes; 1: no.
     """
     wanted = Address.parse(address)
-    if wanted.variant or wanted.version:
-        raise InvalidRequestError("a policy knows NAME and NAME/COMPONENT, nothing finer")
+    if wanted.variant:
+        raise InvalidRequestError("a policy knows components, and nothing finer")
     path = file or _of_settings(config)
     rules = Policy.load(path)
     principal = _caller(uid, gid, listener, spiffe)
@@ -93,6 +97,8 @@ def explain(  # noqa: PLR0913  (options of a command)
     if place is not None:
         click.echo(f"yes: {question}\ndecided by grant {place} of {path}:")
         click.echo(f"  {_in_short(rules.grants[place - 1])}")
+        for line in policy_bounds.also(rules, asked, wanted):
+            click.echo(line)
         return 0
     click.echo(f"no: {question}\nno grant of {path} gives it, and what no grant gives is refused")
     for line in _why_not(rules, principal, asked, wanted):
