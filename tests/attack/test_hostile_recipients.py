@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -25,8 +25,12 @@ from sealcar.errors import (
     NotFoundError,
     SealcarError,
 )
+from sealcar.v1 import common_pb2 as common
+from sealcar.v1 import package_store_pb2 as pb
 from sealcar_server.access.policy import Grant, Policy, Right
+from sealcar_server.endpoints.grpc_exports import Exports
 from sealcar_server.keys.provider import transit_context
+from sealcar_server.metrics import Metrics
 from sealcar_server.sealing import record
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.sealing.secret import SecretBuffer
@@ -41,6 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import grpc
+
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.endpoints.grpc_payloads import Callers
     from sealcar_server.sealing.values import SealRecord
 
 PEM = (
@@ -242,3 +250,25 @@ def test_payloads_in_transit_are_checked_like_any(running: Running) -> None:
         files.edited(key, bytes(data)).send(running, "mine")
     assert running.read(ScopeKey("ocr", "1", "det", "onnx")) == MODEL
     assert not list((running.store_path / ".staging").iterdir())
+
+
+def test_who_brought_a_key_is_told_to_operators_as_a_holder_of_plaintext(running: Running) -> None:
+    told: list[str] = []
+
+    def caller(how: str) -> Callers:
+        def principal(_: grpc.ServicerContext) -> Principal:
+            told.append(how)
+            return ME
+
+        return principal
+
+    exports = Exports(running.service.exporter, caller("seen"), caller("holder"), Metrics())
+    package = common.PackageRef(name="ocr")
+    for request in (
+        pb.ExportRequest(package=package),
+        pb.ExportRequest(package=package, recipient_key=PEM),
+        pb.ExportRequest(package=package, plain=True),
+    ):
+        for _ in exports.send(cast("grpc.ServicerContext", None), request):
+            pass
+    assert told == ["seen", "holder", "holder"]

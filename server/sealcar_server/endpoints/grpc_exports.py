@@ -27,7 +27,7 @@ class Exports:
     Args:
         exporter: does it.
         caller: gives the principal behind a call.
-        receiver: the same, of a caller that is going to get plaintext.
+        receiver: the same, of a caller that is going to get plaintext, or the key to it.
         meter: told the plaintext bytes.
     """
 
@@ -52,7 +52,9 @@ class Exports:
         """
         package = request.package
         place = (package.name, package.version, request.generation)
-        caller = (self._receiver if request.plain else self._caller)(context)
+        # who brings a key opens what he gets
+        opens = request.plain or bool(request.recipient_key)
+        caller = (self._receiver if opens else self._caller)(context)
         export = self._exporter.export(
             caller, place, plain=request.plain, recipient=_recipient(request)
         )
