@@ -145,7 +145,7 @@ class GrpcDoors:
         self._certificates = certificates = Certificates(
             access.files, lambda: remote_access.certificates_of(access), parts.meter.certificate
         )
-        caller = Callers(access.trust_domain, parts.meter.denied)
+        caller = Callers(access.trust_domain, parts.trail.refused_account)
         guard = Guard(
             lambda context: parts.rates.take(caller(context).account), streams, parts.meter
         )

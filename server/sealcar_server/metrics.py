@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sealcar_server.settings_kinds import Address
 
 REASONS: Final = (
+    "certificate",
     "own-uid",
     "sender",
     "sessions",
@@ -72,7 +73,7 @@ class Metrics:
         self._denials = Counter(
             "sealcar_denials",
             "Requests that were refused, by rule: unknown (may not list), right (may list), "
-            "own-uid, peer, certificate, limit (too many of one caller).",
+            "own-uid, peer, limit (too many of one caller).",
             ["rule"],
             registry=registry,
         )
@@ -154,7 +155,7 @@ class Metrics:
         for mode in ("uid", "none"):
             self._isolation.labels(mode).set(mode == isolation)
         self._memory_limit.set(memory_limit)
-        for rule in ("unknown", "right", "own-uid", "peer", "certificate", "limit"):
+        for rule in ("unknown", "right", "own-uid", "peer", "limit"):
             self._denials.labels(rule)
         for reason in REASONS:
             self._refusals.labels(reason)

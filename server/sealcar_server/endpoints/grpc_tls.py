@@ -159,11 +159,11 @@ class Callers:
 
     Args:
         trust_domain: that callers have to be of.
-        on_denied: told "certificate" at each refusal.
+        on_refused: told from where it was tried, and "certificate".
     """
 
-    def __init__(self, trust_domain: str, on_denied: Callable[[str], None]) -> None:
-        self._trust_domain, self._on_denied = trust_domain, on_denied
+    def __init__(self, trust_domain: str, on_refused: Callable[[str, str], None]) -> None:
+        self._trust_domain, self._on_refused = trust_domain, on_refused
 
     def __call__(self, context: grpc.ServicerContext) -> Principal:
         """Return who calls: what the handshake proved, whatever the call's metadata say.
@@ -175,5 +175,6 @@ class Callers:
         try:
             return Principal.remote(identity(_only(proved), self._trust_domain))
         except DeniedError:
-            self._on_denied("certificate")
+            # a new port for each connection would make every one of them somebody else
+            self._on_refused(context.peer().rpartition(":")[0], "certificate")
             raise
