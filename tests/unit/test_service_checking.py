@@ -205,3 +205,12 @@ def test_a_reference_to_an_asset_that_is_not_there_leads_to_its_private_copy() -
     info = {"model_file": f"{URI}/m.onnx"}
     (found,) = suspects([staged((f"{copy}/m.onnx", "other"), info=info)])
     assert found.payload.name == f"{copy}/m.onnx"
+
+
+def test_a_shared_model_is_looked_at_once_for_all_variants_from_where_it_leads_alike() -> None:
+    shared = staged(("m.onnx", "model"), ("w.bin", "initializers"), asset=URI)
+    info = {"model_file": f"{URI}/m.onnx"}
+    variants = [staged(info=info) for _ in range(5)]
+    assert [one.owner for one in suspects([*variants, shared])] == [shared]
+    other = staged(("engine.bin", "blob"), info=info)
+    assert len(list(suspects([*variants, other, shared]))) == 2

@@ -80,6 +80,15 @@ class Suspect:
     data: tuple[Folder, ...]
     blobs: tuple[Folder, ...]
 
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What is asked; equal questions have one answer, while the same things are staged."""
+        places = (self.data, self.blobs)
+        led = tuple(
+            tuple((id(one.files), one.prefix) for one in each if one.files) for each in places
+        )
+        return (id(self.owner), self.payload.name, *led)
+
     @contextmanager
     def named(self) -> Iterator[None]:
         """Name the model in every error that passes."""
@@ -109,10 +118,14 @@ class Unchecked:
 
 
 def suspects(staged: Sequence[Staged]) -> Iterator[Suspect]:
-    """Yield every model, and whatever else a variant has ONNX Runtime load as one."""
+    """Yield every model, and whatever else a variant has ONNX Runtime load as one.
+
+    One that many variants refer to is asked about once for all from where its names lead alike.
+    """
     assets = {item.asset: item for item in staged if item.asset}
     files = {id(item): {p.name: (p.kind, p.size) for p in item.payloads} for item in staged}
     named: set[tuple[str, str]] = set()
+    asked: set[tuple[object, ...]] = set()
     for item in staged:
         if item.asset or item.known:
             continue
@@ -120,7 +133,9 @@ def suspects(staged: Sequence[Staged]) -> Iterator[Suspect]:
         for suspect in around.suspects():
             if suspect.owner.asset:
                 named.add((suspect.owner.asset, suspect.payload.name))
-            yield suspect
+            if suspect.question not in asked:
+                asked.add(suspect.question)
+                yield suspect
     for item in assets.values():
         for payload in item.payloads:
             new = not item.known and (item.asset, payload.name) not in named
