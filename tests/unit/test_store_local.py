@@ -358,3 +358,20 @@ def test_a_process_without_descriptors_is_told_so(store: LocalStore) -> None:
     with no_descriptor_left(), pytest.raises(ExhaustedError, match="too many files open"):
         store.newest("ocr", "1")
     assert store.newest("ocr", "1") == 1
+
+
+def test_a_store_that_is_only_read_gets_no_index_of_assets(
+    store: LocalStore, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    before = sorted(each.name for each in root.iterdir())
+    with LocalStore.open(root, read_only=True) as strict:
+        for change in (
+            lambda: strict.write_asset_entry("0" * 64, b"{}"),
+            lambda: strict.remove_asset_entry("0" * 64),
+        ):
+            with pytest.raises(WrongStateError, match="read_only"):
+                change()
+    assert sorted(each.name for each in root.iterdir()) == before
+    store.write_asset_entry("0" * 64, b"{}")
+    assert store.asset_entries() == ["0" * 64]

@@ -38,9 +38,10 @@ def vouched(edited: Object, sealed: SealRecord) -> Object:
         "components": _components(edited, sealed),
     }
     made = manifests.settled(manifests.checked(root), {one.uri: one.uri for one in sealed.assets})
+    kept = {*manifests.scopes(made)}
     for variant in sealed.variants:
         scope = (variant.component, variant.variant)
-        if scope in manifests.scopes(made):
+        if scope in kept:
             _check_model(manifests.info(made, *scope), variant, sealed)
     return made
 

@@ -69,8 +69,8 @@ class OwnFiles:
         Raises:
             ExhaustedError, StorageError: it can't be written.
         """
-        self._root.ensure(EQUAL_ASSETS).close()
         with StagedPointer(self._root, self._area, data) as staged:
+            self._root.ensure(EQUAL_ASSETS).close()
             staged.publish_as(label, EQUAL_ASSETS)
 
     def asset_entries(self) -> list[str]:
