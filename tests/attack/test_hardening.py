@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import stat
 import subprocess
 import sys
-import tempfile
-from errno import EACCES, EPERM
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import pytest
-from support.daemon import COMMAND, Daemon, environment
+from support.daemon import Daemon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-SAME_UID = 4201
-# runs as the daemon's own uid, without root's powers, and tries what a debugger would
-LOOK = """
-import ctypes, json, os, sys
-pid = int(sys.argv[1])
-os.setgroups([]); os.setresgid(4201, 4201, 4201); os.setresuid(4201, 4201, 4201)
-def attempt(what):
-    try:
-        what()
-    except OSError as error:
-        return error.errno
-    return 0
-libc = ctypes.CDLL(None, use_errno=True)
-def ptrace():
-    if libc.ptrace(16, pid, None, None) != 0:
-        raise OSError(ctypes.get_errno(), "")
-def read(name):
-    return lambda: open(f"/proc/{pid}/{name}", "rb").read(1)
-print(json.dumps({name: attempt(what) for name, what in {
-    "mem": read("mem"), "environ": read("environ"), "maps": read("maps"),
-    "fd": lambda: os.listdir(f"/proc/{pid}/fd"), "ptrace": ptrace,
-}.items()}))
-"""
-LIBRARY = """
-import sys, sealcar_server.app, sealcar_server.cli.serve, sealcar.cli.commands, encodings.idna
-skip = ("antigravity", "this", "__main__", "__mp_main__")
-print(",".join(name for name, module in sys.modules.items() if name.split(".")[0] in
-    sys.stdlib_module_names and name not in skip and getattr(module, "__file__", None)))
-"""
-# becomes the daemon's uid first, as a service manager would, then runs it
-AS_UID = """
-import importlib, os, sys
-# the interpreter's own library may lie where only root can read
-for name in sys.argv.pop(1).split(","):
-    importlib.import_module(name)
-import sealcar.cli.commands, sealcar_server.cli.serve
-from sealcar.cli.main import main
-os.setgroups([]); os.setresgid(4201, 4201, 4201); os.setresuid(4201, 4201, 4201)
-main()
-"""
 
 
 def status_of(daemon: Daemon) -> dict[str, str]:
@@ -136,46 +92,3 @@ def test_grpc_is_not_imported_before_the_process_is_hardened() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert "InternalError: grpc was imported before the process was hardened" in done.stderr
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A directory that other uids can enter."""
-    with tempfile.TemporaryDirectory(prefix="sealcar-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        yield folder
-
-
-@pytest.mark.root
-def test_a_process_of_the_same_user_can_not_look_inside(open_folder: Path) -> None:
-    daemon = Daemon(open_folder)
-    for path in (daemon.folder, *daemon.folder.rglob("*")):
-        os.chown(path, SAME_UID, SAME_UID)
-    library = subprocess.run(
-        [sys.executable, "-c", LIBRARY], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    options = daemon.command()[len(COMMAND) :]
-    with subprocess.Popen(
-        [sys.executable, "-c", AS_UID, library, *options],
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr
-        _wait_for(process.stderr, '"serving"')
-        script = [sys.executable, "-c", LOOK, str(process.pid)]
-        look = subprocess.run(script, capture_output=True, text=True, check=True)
-        process.terminate()
-        process.stderr.read()
-    assert process.returncode == 0
-    refused = {"mem": EACCES, "environ": EACCES, "maps": EACCES, "fd": EACCES, "ptrace": EPERM}
-    assert json.loads(look.stdout) == refused
-
-
-def _wait_for(stream: IO[str], text: str) -> None:
-    seen = ""
-    while text not in seen:
-        line = stream.readline()
-        assert line, seen
-        seen += line

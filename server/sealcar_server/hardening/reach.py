@@ -138,9 +138,14 @@ def _around(file: Path | None, right: Right) -> list[tuple[Path, Right]]:
     """Return the directories of a file: it may be replaced by another one, or be a link."""
     if file is None:
         return []
-    folders = dict.fromkeys((file.parent, file.resolve().parent))
+    folders = [file.parent, file.resolve().parent]
+    if file.parent.is_symlink():
+        # as Kubernetes mounts files: a link to a directory, of which there will be another
+        folders.append(file.parent.parent)
     # all of the machine is nobody's directory
-    return [(file if folder == folder.parent else folder, right) for folder in folders]
+    return [
+        (file if folder == folder.parent else folder, right) for folder in dict.fromkeys(folders)
+    ]
 
 
 def _interpreter() -> Iterator[Path]:
