@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from sealcar import details, errors, keysets, rpc
+from sealcar.asking import asking
 from sealcar.custody import (
     Hanging,
     Holder,
@@ -96,8 +97,9 @@ class Admin:
             KeyRefusedError, KeyUnavailableError, ConflictError, StorageError: there is no new one.
             UnavailableError: nobody listens, or not to this user.
         """
-        with self._rpc.translating("rotate"):
+        with asking():
             request = pb.RotateRequest(alias=alias)
+        with self._rpc.translating("rotate"):
             answer = self._stub().Rotate(request, timeout=self._rpc.timeout)
         return Rotated(answer.alias, answer.version)
 
@@ -122,8 +124,9 @@ class Admin:
                 what was moved stays moved.
             TimedOutError, UnavailableError: the daemon fell silent.
         """
-        wanted = [common.PackageRef(name=name, version=version) for name, version in packages]
-        request = pb.RewrapRequest(from_version=from_version, packages=wanted)
+        with asking():
+            wanted = [common.PackageRef(name=name, version=version) for name, version in packages]
+            request = pb.RewrapRequest(from_version=from_version, packages=wanted)
         with self._rpc.translating("rewrap"):
             call = self._stub().Rewrap(request)
             with self._rpc.patience(call) as patience:
@@ -164,8 +167,9 @@ class Admin:
             ExhaustedError, StorageError: it holds until the daemon ends, and not longer.
             UnavailableError: nobody listens, or not to this user.
         """
-        with self._rpc.translating("revoke"):
+        with asking():
             request = pb.RevokeRequest(version=version, alias=alias)
+        with self._rpc.translating("revoke"):
             done = self._stub().Revoke(request, timeout=self._rpc.timeout)
         return Revoked(
             done.alias,
@@ -189,8 +193,9 @@ class Admin:
             ExhaustedError, StorageError: not all of it is removed; the same call goes on.
             UnavailableError: nobody listens, or not to this user.
         """
-        with self._rpc.translating("shred"):
+        with asking():
             request = pb.ShredRequest(package=common.PackageRef(name=package, version=version))
+        with self._rpc.translating("shred"):
             done = self._stub().Shred(request, timeout=self._rpc.timeout)
         versions = tuple(
             ShreddedVersion(one.package.name, one.package.version, one.generations)
@@ -232,8 +237,9 @@ class Admin:
                 encrypted or accounted for.
             TimedOutError, UnavailableError: nobody listens, or not to this user.
         """
+        request = keysets.request_of(scope, kek)
         with self._rpc.translating("export-tink"):
-            call = self._stub().ExportTink(keysets.request_of(scope, kek))
+            call = self._stub().ExportTink(request)
             with self._rpc.patience(call) as patience:
 
                 def heard() -> Iterator[pb.ExportTinkResponse]:

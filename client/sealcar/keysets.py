@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sealcar.asking import asking
 from sealcar.errors import UnavailableError
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import keys_pb2 as pb
@@ -52,15 +53,16 @@ class TinkExport:
 
 def request_of(scope: Address, kek: str) -> pb.ExportTinkRequest:
     """Ask for the keys of a variant, encrypted under this alias; without one, in the clear."""
-    request = pb.ExportTinkRequest(
-        package=common.PackageRef(name=scope.name, version=scope.version),
-        component=scope.component,
-        variant=scope.variant,
-    )
-    if kek:
-        request.kek = kek
-    else:
-        request.clear = True
+    with asking():
+        request = pb.ExportTinkRequest(
+            package=common.PackageRef(name=scope.name, version=scope.version),
+            component=scope.component,
+            variant=scope.variant,
+        )
+        if kek:
+            request.kek = kek
+        else:
+            request.clear = True
     return request
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -67,11 +68,9 @@ def test_ls_and_tree_show_variants_files_and_sizes(made: Path) -> None:
 
 
 def test_validate_tells_errors_by_exit_code(made: Path) -> None:
-    assert done("validate", made) == ""
     (uri,) = modelpackage.open(made).shared_assets
     (made / "shared_assets" / uri.replace(":", "-") / "en.txt").write_text("other")
-    assert "1 errors" in refused(errors.DamagedError, "validate", made)
-    assert errors.DamagedError.exit_code == 6
+    assert run("validate", made).exit_code == 6
     found = json.loads(run("validate", made, "--json").output)
     assert [item["code"] for item in found["errors"]] == ["ASSET_REHASH"]
 
@@ -103,3 +102,20 @@ def test_what_is_no_package_is_told_so(tmp_path: Path) -> None:
     refused(errors.StorageError, "ls", tmp_path / "none")
     (tmp_path / "manifest.json").write_text("{")
     assert "line 1" in refused(errors.InvalidPackageError, "tree", tmp_path)
+
+
+def test_validate_prints_one_object_for_scripts_and_a_line_for_people(made: Path) -> None:
+    assert done("validate", made) == "0 errors, 0 warnings\n"
+    (asset,) = (made / "shared_assets").iterdir()
+    (asset / "en.txt").write_text("b\n")
+    result = run("validate", made, "--json")
+    assert result.exit_code == errors.DamagedError.exit_code
+    assert [each["code"] for each in json.loads(result.stdout)["errors"]] == ["ASSET_REHASH"]
+    assert "1 error" in run("validate", made).stdout
+
+
+def test_a_kind_of_device_that_no_runtime_knows_is_refused(made: Path, tmp_path: Path) -> None:
+    result = run("add", made, "det/gpu", tmp_path / "det.onnx", "--device", "gpuu")
+    assert result.exit_code == click.UsageError.exit_code
+    assert "'gpu'" in result.output
+    assert not (made / "det" / "gpu").exists()

@@ -281,3 +281,43 @@ def test_a_link_that_comes_and_goes_is_never_followed(root: Path, tmp_path: Path
         over.set()
         swapping.join()
     assert seen <= {"fine"}
+
+
+NO_TEXT = "\udcff"  # a byte in a file's name that is no UTF-8
+
+
+@pytest.mark.parametrize("name", [NO_TEXT, "\ud800"])
+def test_a_name_that_no_manifest_can_hold_is_refused_and_nothing_is_written(
+    root: Path, name: str
+) -> None:
+    package = write(root, {})
+    before = (package / "manifest.json").read_bytes()
+    with pytest.raises(SchemaError), modelpackage.edit(package) as editor:
+        editor.set_component(name, {"variants": {}})
+    with pytest.raises(PackageError), modelpackage.edit(package) as editor:
+        editor.set_component_file("c", f"c{name}.json")
+    assert (package / "manifest.json").read_bytes() == before
+
+
+def test_a_place_whose_name_is_too_long_is_refused(root: Path) -> None:
+    with pytest.raises(PackageError), modelpackage.edit(write(root, {})) as editor:
+        editor.set_component_file("c", "x" * 300)
+
+
+@pytest.mark.parametrize("text", ["\ud800", NO_TEXT, "x" * 300])
+def test_a_reference_to_what_cannot_be_is_missing(root: Path, text: str) -> None:
+    package = modelpackage.open(write(root, {}))
+    with pytest.raises(PackageError):
+        package.resolve(text, must_exist=True)
+    assert package.resolve(text) == f"{package.root}/{text}"
+
+
+@pytest.mark.parametrize("text", ["x\0y", "\ud800"])
+def test_a_place_that_no_directory_can_have_is_refused(root: Path, text: str) -> None:
+    place = f"{root}/{text}"
+    with pytest.raises(FileAccessError):
+        modelpackage.edit(write(root, {})).save_as(place)
+    with pytest.raises(FileAccessError), modelpackage.create(place):
+        pass
+    with pytest.raises(PackageError):
+        modelpackage.open(write(root, {})).resolve("x", base=place, must_exist=True)

@@ -16,6 +16,7 @@ from sealcar.publish import sealed_plan
 from sealcar.publish.sealed import MAX_MANIFEST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 URI = f"sha256:{'a' * 64}"
@@ -172,3 +173,35 @@ def test_a_manifest_that_no_message_holds_is_refused_before_anything_is_sent(
     (out / "manifest.json").write_text(json.dumps(value))
     with pytest.raises(InvalidPackageError, match="too many"):
         sealed_plan(out)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.encode("utf-16"),
+        lambda text: text.encode("utf-32"),
+        lambda text: b"\xef\xbb\xbf" + text.encode(),
+        lambda text: text.encode()[:-1] + b', "more": "\xed\xa0\x80"}',
+    ],
+    ids=["utf-16", "utf-32", "byte order mark", "encoded surrogate"],
+)
+def test_a_manifest_in_another_encoding_is_none_that_a_daemon_sealed(
+    tmp_path: Path, change: Callable[[str], bytes]
+) -> None:
+    out = export(tmp_path)
+    (out / "manifest.json").write_bytes(change(manifest(record())))
+    assert sealed_plan(out) is None
+
+
+@pytest.mark.parametrize("field", ["name", "version"])
+@pytest.mark.parametrize("text", ["\ud800", "[/b]", "\x1b[31m", "../x", ""])
+def test_a_record_of_a_name_that_no_package_has_is_refused(
+    tmp_path: Path, field: str, text: str
+) -> None:
+    with pytest.raises(InvalidPackageError, match="seal record"):
+        sealed_plan(export(tmp_path, record(**{field: text})))
+
+
+def test_a_path_that_nothing_can_have_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        sealed_plan(tmp_path / ("x" * 300))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sealcar.asking import asking
 from sealcar.catalogue import values
 from sealcar.catalogue.verifying import await_end
 from sealcar.errors import (
@@ -57,8 +58,9 @@ def export(
         # an empty one would be none, and the package not wrapped for anybody
         if bool(recipient.alias) is bool(recipient.key):
             raise InvalidRequestError("a recipient is an alias of the configuration, or a key")
-        request.recipient, request.recipient_key = recipient.alias, recipient.key
-        request.not_after = recipient.not_after
+        with asking():
+            request.recipient, request.recipient_key = recipient.alias, recipient.key
+            request.not_after = recipient.not_after
     with channel.translating("export"), kind(destination.path, private=request.plain) as target:
         exported = _received(channel, request, Intake(target, progress))
         target.finish()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from sealcar.asking import asking
 from sealcar.catalogue import values
 from sealcar.transfer.scopes import payload_kind
 from sealcar.v1 import common_pb2 as common
@@ -83,31 +84,33 @@ class Requests:
 
     def _requests(self) -> Iterator[pb.ImportRequest]:
         plan = self._plan
-        package = common.PackageRef(name=plan.name, version=plan.version)
-        yield pb.ImportRequest(
-            begin=pb.ImportBegin(
-                package=package,
+        with asking():
+            begin = pb.ImportBegin(
+                package=common.PackageRef(name=plan.name, version=plan.version),
                 manifest_json=plan.manifest_json,
                 kek_alias=self._kek,
                 sealed=self._sealed,
             )
-        )
+        yield pb.ImportRequest(begin=begin)
         for payload in plan.payloads:
-            yield pb.ImportRequest(
-                payload=pb.ImportPayload(
-                    component=payload.component,
-                    variant=payload.variant,
-                    asset=payload.asset,
-                    name=payload.name,
-                    kind=payload_kind(payload.kind),
-                    size=payload.size,
-                )
-            )
+            yield pb.ImportRequest(payload=_described(payload))
             for chunk in payload.chunks():
                 view = memoryview(chunk).cast("B")
                 for at in range(0, len(view), PIECE):
                     yield pb.ImportRequest(data=bytes(view[at : at + PIECE]))
         yield pb.ImportRequest(finish=pb.ImportFinish(payloads=len(plan.payloads)))
+
+
+def _described(payload: Payload) -> pb.ImportPayload:
+    with asking():
+        return pb.ImportPayload(
+            component=payload.component,
+            variant=payload.variant,
+            asset=payload.asset,
+            name=payload.name,
+            kind=payload_kind(payload.kind),
+            size=payload.size,
+        )
 
 
 def imported(message: pb.Imported) -> values.Imported:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sealcar.asking import asking
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import package_store_pb2 as pb
 from sealcar.v1.package_store_pb2_grpc import PackageStoreStub
@@ -57,7 +58,8 @@ class Managing:
             DamagedError: the version can't be opened, or the pointer that there is was forged.
             WrongStateError: the store is read-only.
         """
-        request = pb.SetCurrentRequest(package=common.PackageRef(name=name, version=version))
+        with asking():
+            request = pb.SetCurrentRequest(package=common.PackageRef(name=name, version=version))
         with self._rpc.translating("use"):
             answer = self._stub().SetCurrent(request, timeout=self._rpc.timeout)
             return answer.previous_version
@@ -75,8 +77,9 @@ class Managing:
             DeniedError: the caller may not manage the package.
             WrongStateError: it has to stay, or the store is read-only.
         """
-        package = common.PackageRef(name=name, version=version)
-        request = pb.RemoveRequest(package=package, generation=generation)
+        with asking():
+            package = common.PackageRef(name=name, version=version)
+            request = pb.RemoveRequest(package=package, generation=generation)
         with self._rpc.translating("remove"):
             return tuple(self._stub().Remove(request, timeout=self._patience).generations)
 
@@ -97,8 +100,9 @@ class Managing:
             DeniedError: the caller may not manage the package.
             WrongStateError: the store is read-only.
         """
-        package = common.PackageRef(name=name, version=version)
-        request = pb.PruneRequest(package=package, keep=keep, dry_run=dry_run)
+        with asking():
+            package = common.PackageRef(name=name, version=version)
+            request = pb.PruneRequest(package=package, keep=keep, dry_run=dry_run)
         went: list[PrunedGeneration] = []
         freed = 0
         while True:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 import grpc
 
 from sealcar import rpc
+from sealcar.asking import asking
 from sealcar.catalogue import findings, values
 from sealcar.catalogue.exporting import Exported, export
 from sealcar.catalogue.importing import Requests, imported
@@ -65,9 +66,10 @@ class Catalogue(Managing):
         Raises:
             SealcarError: of the kind that the daemon found.
         """
-        request = pb.ListRequest(
-            page_size=PAGE, name_prefix=prefix, current_only=current, component=component, ep=ep
-        )
+        with asking():
+            request = pb.ListRequest(
+                page_size=PAGE, name_prefix=prefix, current_only=current, component=component, ep=ep
+            )
         while True:
             with self._rpc.translating("list"):
                 answer = self._stub().List(request, timeout=self._rpc.timeout)
@@ -83,8 +85,9 @@ class Catalogue(Managing):
             NotFoundError: there is none, or none that the caller may know of.
             DamagedError: its record isn't authentic.
         """
-        package = common.PackageRef(name=name, version=version)
-        request = pb.GetRequest(package=package, generation=generation)
+        with asking():
+            package = common.PackageRef(name=name, version=version)
+            request = pb.GetRequest(package=package, generation=generation)
         with self._rpc.translating("get"):
             return values.detail(self._stub().Get(request, timeout=self._rpc.timeout))
 
@@ -154,8 +157,9 @@ class Catalogue(Managing):
             InvalidRequestError: `resume` is none that a check of this package gave.
             WrongStateError: the package has another generation by now.
         """
-        package = common.PackageRef(name=name, version=version)
-        request = pb.VerifyRequest(package=package, generation=generation, resume_token=resume)
+        with asking():
+            package = common.PackageRef(name=name, version=version)
+            request = pb.VerifyRequest(package=package, generation=generation, resume_token=resume)
         return Verification(self._rpc, request, progress).run()
 
     def export(
@@ -183,11 +187,9 @@ class Catalogue(Managing):
             DeniedError: the caller may not export it, or not so.
             DamagedError: it isn't what its record says, or what came is no export.
         """
-        request = pb.ExportRequest(
-            package=common.PackageRef(name=name, version=version),
-            generation=generation,
-            plain=plain,
-        )
+        with asking():
+            package = common.PackageRef(name=name, version=version)
+            request = pb.ExportRequest(package=package, generation=generation, plain=plain)
         return export(self._rpc, request, destination, progress)
 
     def resolve(self, scope: ScopeName, reference: str = "") -> Resolved:
@@ -201,7 +203,8 @@ class Catalogue(Managing):
             NotFoundError: there is no such thing, or none that the caller may know of.
             InvalidNameError: the reference leads out of the variant.
         """
-        request = pb.ResolveRequest(scope=scope.message(), reference=reference)
+        with asking():
+            request = pb.ResolveRequest(scope=scope.message(), reference=reference)
         with self._rpc.translating("resolve"):
             return resolved(self._stub().Resolve(request, timeout=self._rpc.timeout))
 
@@ -212,8 +215,9 @@ class Catalogue(Managing):
             NotFoundError: there is none, or none that the caller may know of.
             DeniedError: the caller may not verify it.
         """
-        package = common.PackageRef(name=name, version=version)
-        request = pb.ValidateRequest(package=package, generation=generation)
+        with asking():
+            package = common.PackageRef(name=name, version=version)
+            request = pb.ValidateRequest(package=package, generation=generation)
         with self._rpc.translating("validate"):
             return findings.validated(self._stub().Validate(request, timeout=self._rpc.timeout))
 
@@ -233,11 +237,12 @@ class Catalogue(Managing):
             InvalidPackageError: what the manifest says now can't be sealed.
             UnknownFormatError: the manifest lost its seal record.
         """
-        request = pb.ResealRequest(
-            package=common.PackageRef(name=name, version=version),
-            manifest_sha256=manifest_sha256 or b"",
-            dry_run=manifest_sha256 is None,
-        )
+        with asking():
+            request = pb.ResealRequest(
+                package=common.PackageRef(name=name, version=version),
+                manifest_sha256=manifest_sha256 or b"",
+                dry_run=manifest_sha256 is None,
+            )
         with self._rpc.translating("reseal"):
             return findings.resealed(self._stub().Reseal(request, timeout=self._rpc.timeout))
 

@@ -36,6 +36,8 @@ def _told() -> Iterator[None]:
     except modelpackage.PackageError as error:
         kind = next(ours for theirs, ours in _KINDS if isinstance(error, theirs))
         raise kind(str(error)) from error
+    except OSError as error:  # what is shown besides
+        raise errors.StorageError(str(error)) from error
 
 
 @click.group(
@@ -67,9 +69,9 @@ def new(directory: Path, *, name: str | None, version: str | None, description: 
 @click.argument("address", metavar="COMPONENT/VARIANT")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--ep", help="Execution provider that the variant is for.")
-@click.option("--device", help="cpu, gpu or npu.")
+@click.option("--device", type=click.Choice(["cpu", "gpu", "npu"]), help="Kind of device.")
 @click.option("--compatibility", help="What the execution provider says about its blob.")
-@click.option("--model", help="The model's file; by default the only one with .onnx.")
+@click.option("--model", help="The model's file; by default the only one with .onnx or .ort.")
 @click.option(
     "--asset", "assets", multiple=True, type=_DIRECTORY, help="Directory to add as a shared asset."
 )
@@ -183,8 +185,9 @@ def validate(directory: Path, *, as_json: bool) -> None:
         for item in found.findings:
             kind = "error" if item.is_error else "warning"
             click.echo(report.plain(f"{kind}: {item.where}: {item.message}"))
+        click.echo(report.findings(len(found.errors), len(found.warnings)))
     if found.errors:
-        raise errors.DamagedError(f"{len(found.errors)} errors in {directory}")
+        click.get_current_context().exit(errors.DamagedError.exit_code)
 
 
 @package.command("hash", short_help="Print the URI of a directory as a shared asset.")

@@ -80,6 +80,16 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def findings(errors: int, warnings: int) -> str:
+    """Say how much is wrong."""
+    return f"{many(errors, 'error')}, {many(warnings, 'warning')}"
+
+
+def many(count: int, what: str) -> str:
+    """Write a number of things for a person: `1 error`, `2 errors`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def size(count: float) -> str:
     """Write a number of bytes for a person: `3.2 MB`."""
     for unit in _UNITS:

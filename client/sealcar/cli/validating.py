@@ -53,6 +53,6 @@ def _show(found: Validated) -> None:
         click.echo(UNVERIFIED)
     for each in found.findings:
         click.echo(report.plain(f"{each.severity}: {each.code}: {each.place}: {each.message}"))
-    errors, warnings = len(found.errors), len(found.findings) - len(found.errors)
     place = f"{found.name}@{found.version}, generation {found.generation}"
-    click.echo(f"{place}: {errors} errors, {warnings} warnings")
+    counts = report.findings(len(found.errors), len(found.findings) - len(found.errors))
+    click.echo(f"{place}: {counts}")

@@ -96,8 +96,15 @@ def compact(value: Json) -> str:
 
 
 def document(value: Json) -> bytes:
-    """Return a value as the reference implementation writes it to a file."""
-    return (_indented(value, "\n") + "\n").encode()
+    """Return a value as the reference implementation writes it to a file.
+
+    Raises:
+        SchemaError: there is a name in it that isn't UTF-8.
+    """
+    try:
+        return (_indented(value, "\n") + "\n").encode()
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"can't be written as JSON: {error}") from error
 
 
 def _indented(value: Json, newline: str) -> str:

@@ -146,6 +146,8 @@ def _exists(path: str) -> bool | None:
         os.stat(path)  # noqa: PTH116  (called for every part of a path)
     except OSError as error:
         return False if error.errno in _ABSENT else None
+    except ValueError:  # no file can be called so
+        return None
     return True
 
 

@@ -46,6 +46,8 @@ def writes(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise FileAccessError(f"can't be written: {error.strerror}", where=what) from error
+    except ValueError as error:  # no file can be called so
+        raise FileAccessError(f"can't be written: {error}", where=ascii(what)) from error
 
 
 @contextmanager

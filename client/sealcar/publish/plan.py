@@ -94,7 +94,7 @@ def plan(
         names.store_name(version, "package version")
     source = Path(source)
     with ExitStack() as files:
-        if _is_directory(source):
+        if is_directory(source):
             opened = packages.open_directory(source, files)
             chosen = _store_name(name, opened.package.name, opened.package.root.name)
             return _package(opened, (chosen, version or ""), files, keep_inline=keep_inline)
@@ -114,7 +114,12 @@ def plan(
         return ImportPlan(chosen, version or "", text, tuple(payloads.all()), files.pop_all())
 
 
-def _is_directory(source: Path) -> bool:
+def is_directory(source: Path) -> bool:
+    """Tell whether a package is in a directory, rather than in a file.
+
+    Raises:
+        NotFoundError: it is nowhere, or can't be looked at.
+    """
     try:
         return stat.S_ISDIR(source.stat().st_mode)
     except (OSError, ValueError) as error:

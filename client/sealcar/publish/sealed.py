@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from sealcar import names
 from sealcar.errors import (
     InvalidNameError,
     InvalidPackageError,
@@ -22,7 +23,7 @@ from sealcar.exports.paths import ASSETS, MANIFEST, PayloadPath
 from sealcar.names import shown
 from sealcar.publish import archives
 from sealcar.publish.payloads import PlannedPayload
-from sealcar.publish.plan import ImportPlan
+from sealcar.publish.plan import ImportPlan, is_directory
 from sealcar.publish.sources import SourceTree
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def sealed_plan(
 
     Raises:
         InvalidPackageError: its record is none, or a file that it names is missing.
+        InvalidNameError: no package can have such a name or version. NotFoundError: there is none.
         StorageError, ExhaustedError: it can't be read.
     """
     source = Path(source)
@@ -62,14 +64,21 @@ def sealed_plan(
         opened = _opened(source, files)
         if opened is None:
             return None
-        manifest = opened.manifest()
+        raw = opened.manifest()
+        try:
+            manifest = raw.decode()
+        except UnicodeDecodeError:
+            return None  # no daemon wrote it
         record = _record(manifest)
         if record is None:
             return None
         payloads = [_planned(opened, *found) for found in _named(record)]
-        chosen = (name or _text(record, "name"), version or _text(record, "version"))
-        text = manifest.decode()
-        return ImportPlan(*chosen, text, tuple(payloads), files.pop_all())
+        own = _store_name(record, "name"), _store_name(record, "version")
+        chosen = (
+            own[0] if name is None else names.store_name(name),
+            names.store_name(version, "package version") if version else own[1],
+        )
+        return ImportPlan(*chosen, manifest, tuple(payloads), files.pop_all())
 
 
 class _Folder:
@@ -122,17 +131,15 @@ class _Tar:
 
 
 def _opened(source: Path, files: ExitStack) -> _Source | None:
-    if source.is_dir():
+    if is_directory(source):
         return _Folder(source, files)
-    if not source.exists():
-        raise NotFoundError(f"{shown(str(source))} can't be found")
     tree = SourceTree(source.parent)
     files.callback(tree.close)
     file = tree.open(source.name, named_by_caller=True)
     return _Tar(file) if archives.is_archive(file) else None
 
 
-def _record(manifest: bytes) -> dict[str, Any] | None:
+def _record(manifest: str) -> dict[str, Any] | None:
     """Return what the record says; None if there is none."""
     try:
         value = json.loads(manifest)
@@ -142,7 +149,7 @@ def _record(manifest: bytes) -> dict[str, Any] | None:
         return None  # no package at all, of which others say more
     if sealed is None:
         return None
-    if len(manifest) > MAX_MANIFEST:
+    if len(manifest.encode()) > MAX_MANIFEST:
         raise InvalidPackageError(f"{MANIFEST} has over {MAX_MANIFEST} bytes: too many for a call")
     try:
         text = sealed["record"]
@@ -200,6 +207,13 @@ def _objects(value: dict[str, Any], name: str) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise _wrong(f"must have objects in {name}")
     return found
+
+
+def _store_name(record: dict[str, Any], name: str) -> str:
+    try:
+        return names.store_name(_text(record, name), f"package {name}")
+    except InvalidNameError as error:
+        raise _wrong(f"names no package: {error.message}") from error
 
 
 def _text(value: dict[str, Any], name: str) -> str:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from sealcar.asking import asking
 from sealcar.errors import InvalidRequestError, SealcarError, UnavailableError
 from sealcar.transfer.payloads import PayloadRef
 from sealcar.v1 import common_pb2, payloads_pb2
@@ -48,15 +49,13 @@ class ScopeName:
         Raises:
             InvalidRequestError: something can't be put into a message.
         """
-        try:
+        with asking():
             return common_pb2.Scope(
                 package=common_pb2.PackageRef(name=self.package, version=self.version),
                 component=self.component,
                 variant=self.variant,
                 generation=self.generation,
             )
-        except (TypeError, ValueError) as error:
-            raise InvalidRequestError(f"not a scope: {error}") from error
 
     def placed(self, error: _Error, phase: str, payload: str = "") -> _Error:
         """Return the error with what it lacks of its place filled in."""
