@@ -135,6 +135,7 @@ class ForwardedArrival:
         staged += [Staged(item.payloads, asset=item.uri) for item in sent.assets]
 
         def opening(owner: Staged, payload: RecordPayload, own: Scratch) -> SealedReader:
+            self._with.keyring.admit(self._lineage.kek_alias, self._lineage.kek_version)
             held = Held(owners[owner.component, owner.variant, owner.asset], payload)
             key = payload_key(self.keys, held)
             if owner.asset:

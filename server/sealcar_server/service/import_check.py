@@ -9,6 +9,8 @@ from sealcar_server.service import manifest
 from sealcar_server.service.checking import Staged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar_server.sealing.derivation import PackageKeys, PayloadKey
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.sealing.values import RecordPayload
@@ -24,10 +26,18 @@ class ImportCheck:
         incoming: everything that came.
         staging: where it lies.
         keys: of the package.
+        admit: raises once nothing of it may be opened any more.
     """
 
-    def __init__(self, incoming: Incoming, staging: Staging, keys: PackageKeys) -> None:
+    def __init__(
+        self,
+        incoming: Incoming,
+        staging: Staging,
+        keys: PackageKeys,
+        admit: Callable[[], None],
+    ) -> None:
         self._incoming, self._staging, self._keys = incoming, staging, keys
+        self._admit = admit
 
     def run(self, checker: ModelChecker, prepared: manifest.Object, scratch: Scratch) -> None:
         """Return if all models may be published.
@@ -39,6 +49,7 @@ class ImportCheck:
 
         Raises:
             InvalidPackageError: a model refers to what isn't stored with it, or is none.
+            LockedError, KeyRefusedError: the package's key isn't to be used any more.
             SealcarError: they can't be looked at.
         """
         staged = [
@@ -52,6 +63,7 @@ class ImportCheck:
         checker.check(staged, self._open, scratch)
 
     def _open(self, owner: Staged, payload: RecordPayload, scratch: Scratch) -> SealedReader:
+        self._admit()
         key, fd = self._asset(owner, payload) if owner.asset else self._variant(owner, payload)
         return SealedReader(
             fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=scratch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from sealcar.errors import InvalidPackageError, WrongStateError
@@ -143,21 +144,23 @@ class ImportSession:
         with self._step():
             self._complete()
             self._check_complete(count)
-            check = ImportCheck(self._incoming, self._staging, self._keys)
+            own, keyring = self._lineage, self._with.keyring
+            admit = partial(keyring.admit, own.kek_alias, own.kek_version)
+            check = ImportCheck(self._incoming, self._staging, self._keys, admit)
             check.run(self._with.checker, self._manifest, self._scratch)
             assets = self._incoming.assets.values()
-            alias, sharing = self._lineage.kek_alias, self._with.sharing
-            places = sharing.settle(assets, self._keys, self._staging, alias)
+            sharing = self._with.sharing
+            places = sharing.settle(assets, self._keys, self._staging, own.kek_alias)
             uris = {plain: asset.uri for plain, asset in places.items()}
             settled = manifest.settled(self._manifest, uris)
             self._check_variants(settled)
             sealed = {
                 scope: variant.recorded() for scope, variant in self._incoming.variants.items()
             }
-            composed = compose(settled, sealed, self._lineage, self._keys, tuple(places.values()))
-            place = self._with.versions.publish(self._staging, composed, self._lineage)
+            composed = compose(settled, sealed, own, self._keys, tuple(places.values()))
+            place = self._with.versions.publish(self._staging, composed, own)
             self._room.published()
-            sharing.note(assets, places, place, alias)
+            sharing.note(assets, places, place, own.kek_alias)
         self.abort()
         return Imported(self.name, self.version, place.number, self._lineage.package_id)
 
