@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import signal
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +19,7 @@ import sealcar
 from sealcar.v1 import package_store_pb2_grpc, payloads_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from sealcar.remote import RemoteClient
@@ -43,7 +47,7 @@ class Served:
 
     @classmethod
     def make(cls, folder: Path, *, settings: Mapping[str, str] | None = None) -> Served:
-        """Make all that is needed; the operator has all rights, and ns/prod may read."""
+        """Make all that is needed; ns/ops has nearly all rights, ns/prod may read."""
         authority = Authority()
         folder.joinpath("ca.pem").write_bytes(authority.certificate)
         over_tls = {
@@ -56,7 +60,7 @@ class Served:
         daemon = Daemon(folder, settings={**over_tls, **(settings or {})})
         made = cls(folder, authority, daemon)
         made.certify()
-        made.grant(OPERATOR, RIGHTS)
+        made.grant(f"spiffe://{DOMAIN}/ns/ops/*", RIGHTS)
         made.grant(f"spiffe://{DOMAIN}/ns/prod/*", '["read"]')
         return made
 
@@ -88,8 +92,8 @@ class Served:
         """Call as somebody; without a certificate, as somebody who has none."""
         credentials = grpc.ssl_channel_credentials(
             options.get("root", self.authority.certificate),
-            caller and caller.key,
-            caller and caller.certificate,
+            caller.key if caller else None,
+            caller.certificate if caller else None,
         )
         with grpc.secure_channel(self.address, credentials) as channel:
             yield stubs(channel)
@@ -102,8 +106,27 @@ class Served:
     def client(self, spiffe: str, **options: Any) -> RemoteClient:  # noqa: ANN401  (connect's own)
         return sealcar.connect_remote(self.address, **self.files(spiffe), **options)
 
+    def reload(self) -> None:
+        """Have the daemon read its files again now."""
+        os.kill(self.daemon.pid, signal.SIGHUP)
+
     def events(self) -> Iterable[str]:
         return [line.get("event", "") for line in self.daemon.log]
+
+
+def audited(daemon: Daemon, event: str) -> list[dict[str, Any]]:
+    """Return the lines of the audit log about such events."""
+    lines: list[dict[str, Any]] = []
+    for path in sorted((daemon.folder / "state" / "audit").glob("*.jsonl")):
+        lines += [json.loads(line) for line in path.read_text().splitlines()]
+    return [line for line in lines if line.get("event") == event]
+
+
+def until(done: Callable[[], bool], timeout: float = 10) -> None:
+    deadline = time.monotonic() + timeout
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def stubs(channel: grpc.Channel) -> Door:
