@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from support.daemon import Daemon, run_command
+from support.models import EXTERNAL_FILE, external_model
 from support.onnx_bytes import model_around
 from support.payload_packages import (
     COMPONENT,
@@ -19,14 +19,20 @@ from support.payload_packages import (
     PlannedPackage,
     varied,
 )
+from support.publishing import one_variant, with_asset, write, write_manifest
+from support.secrets_of import Secret, secrets_of
 
-from sealcar_server.keys.provider import package_context
-from sealcar_server.sealing import record
+from sealcar import publish
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_REGION = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw")
+    from sealcar.client import Client
+
+SHARING: Final = "with-asset"
+FOLDER: Final = "session.model_external_initializers_file_folder_path"
+KINDS: Final = {"key-encryption", "store", "package", "asset"}
+_REGION: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw")
 
 
 def memory(pid: int) -> list[bytes]:
@@ -37,35 +43,54 @@ def memory(pid: int) -> list[bytes]:
             region = _REGION.match(line)
             if region:
                 start, end = (int(text, 16) for text in region.groups())
-                try:
+                with contextlib.suppress(OSError):
                     found.append(os.pread(mem.fileno(), end - start, start))
-                except OSError:
-                    continue
     return found
 
 
-def places(pid: int, key: bytes) -> int:
-    return sum(region.count(key) for region in memory(pid))
+def places(regions: list[bytes], form: bytes) -> int:
+    return sum(region.count(form) for region in regions)
 
 
-def package_key(daemon: Daemon, kek: bytes) -> bytes:
-    manifest = json.loads((daemon.store / PACKAGE / "1" / "g" / "1" / "manifest.json").read_bytes())
-    sealed = record.parse(record.open_envelope(manifest)[0])
-    nonce, wrapped = sealed.wrapped[:12], sealed.wrapped[12:]
-    return AESGCM(kek).decrypt(nonce, wrapped, package_context(sealed.package_id))
+def common_forms(secret: Secret) -> tuple[bytes, ...]:
+    """Return its bytes, hexadecimal digits and base64: more takes long in so much memory."""
+    return tuple(secret.forms[at] for at in (0, 1, 3))
+
+
+def kind(name: str) -> str:
+    return name.partition(" key")[0]
+
+
+def use_every_key(client: Client, plain: Path) -> None:
+    """Have a package, one with an asset of its own key, and the store's own key used."""
+    model, weights = external_model()
+    uri = with_asset(plain, {EXTERNAL_FILE: weights})
+    write(plain / "v", {"model.onnx": model})
+    ort = {"model_file": "model.onnx", "session_options": {FOLDER: uri}}
+    write_manifest(plain, components=one_variant(executor_info={"ort": ort}))
+    with publish.plan(plain, name=SHARING) as plan:
+        client.catalogue.import_(plan)
+    payload = PlannedBytes("model.onnx", "model", model_around(varied(3 << 20)))
+    client.catalogue.import_(PlannedPackage((payload,)))
+    client.scope(PACKAGE, COMPONENT, VARIANT).read("model.onnx")
+    for name in (PACKAGE, SHARING):
+        client.catalogue.verify(name)
 
 
 @pytest.mark.root
 def test_after_a_lock_no_root_key_is_left_in_memory(tmp_path: Path) -> None:
     with Daemon(tmp_path) as daemon, daemon.connect() as client:
-        payload = PlannedBytes("model.onnx", "model", model_around(varied(3 << 20)))
-        client.catalogue.import_(PlannedPackage((payload,)))
-        client.scope(PACKAGE, COMPONENT, VARIANT).read("model.onnx")
-        client.catalogue.verify(PACKAGE)
-        kek = bytes.fromhex((daemon.folder / "kek").read_text().split()[-1])
-        keys = (kek, package_key(daemon, kek))
+        use_every_key(client, tmp_path / "plain")
+        secrets = secrets_of(daemon)
+        assert {kind(secret.name) for secret in secrets} == KINDS
         # so that finding nothing means something
-        assert all(places(daemon.pid, key) for key in keys)
+        before = memory(daemon.pid)
+        kept = {kind(secret.name) for secret in secrets if places(before, secret.value)}
+        assert {"key-encryption", "package"} <= kept
         done = run_command("lock", "--admin", str(daemon.admin))
         assert done.returncode == 0, done.stderr
-        assert [places(daemon.pid, key) for key in keys] == [0, 0]
+        after = memory(daemon.pid)
+        found = [
+            one.name for one in secrets if any(places(after, form) for form in common_forms(one))
+        ]
+        assert found == []
