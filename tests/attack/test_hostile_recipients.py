@@ -109,6 +109,7 @@ def test_what_this_daemon_could_open_again_leaves_only_with_the_right_to_export_
         (Recipient("", b"x" * 100_000), InvalidRequestError),
         (Recipient(f"sha256:{'0' * 64}"), InvalidRequestError),
         (Recipient(KEK, not_after=1), InvalidRequestError),
+        (Recipient(KEK, not_after=2**63), InvalidRequestError),
         (Recipient("unknown"), KeyRefusedError),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +27,7 @@ from sealcar.errors import (
     UnknownFormatError,
     WrongStateError,
 )
+from sealcar_server.sealing import record
 from sealcar_server.service.values import ImportPlan, ScopeKey
 
 if TYPE_CHECKING:
@@ -271,6 +273,24 @@ def test_another_package_of_the_same_name_and_version_is_refused(
     assert isinstance(refused(running, grown(root, 2)), RolledBackError)
     assert isinstance(refused(running, grown(root, 3)), ConflictError)
     assert running.read(SCOPE) == MODEL
+
+
+@pytest.mark.parametrize("number", [10**18 - 1, 10**18, 2**63 - 1])
+def test_a_number_that_nothing_can_follow_on_is_refused(
+    running: Running, root: Path, number: int
+) -> None:
+    """Who was sent the package knows its key, and can seal a generation of it under any number."""
+    files = grown(root, 1)
+    document = json.loads(files.manifest)
+    sealed = record.parse(record.open_envelope(document)[0])
+    text = record.serialise(replace(sealed, generation=number))
+    with Running(root) as origin:
+        opener = origin.service.exporter._opener
+        with opener.keys(opener.open("ocr")) as keys:
+            document["additional_metadata"]["sealcar"] = record.envelope(text, keys.tag(text))
+    error = refused(running, replace(files, manifest=json.dumps(document)))
+    assert isinstance(error, InvalidPackageError)
+    assert files.send(running).generation == 1
 
 
 def test_a_shredded_version_is_not_taken_back(running: Running, root: Path) -> None:

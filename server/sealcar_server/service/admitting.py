@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import (
     AlreadyExistsError,
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sealcar_server.service.tombstones import Tombstones
     from sealcar_server.service.values import ImportPlan
     from sealcar_server.store.local import LocalStore
+
+
+MOST: Final = 10**15  # the store has room for a thousand times as many
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Admission:
         Raises:
             WrongStateError: its version was shredded.
             AlreadyExistsError: the store has this generation.
+            InvalidPackageError: hardly any number is left to follow on its own.
             RolledBackError: it is older than what was seen or is pinned, or doesn't follow on it.
             ConflictError: the version is another package's.
             NotAuthenticError: it is under another key than the package that was seen.
@@ -58,6 +62,8 @@ class Admission:
         name, version, number = opened.place.name, opened.place.version, opened.place.number
         if self.tombstones.raised(name, version):
             raise WrongStateError(f"version {version} was shredded: import under another version")
+        if number > MOST:
+            raise InvalidPackageError(f"generation {number} is over {MOST}, the most that is taken")
         numbers = self.store.numbers(name, version)
         if number in numbers:
             raise AlreadyExistsError(f"the store has generation {number}")

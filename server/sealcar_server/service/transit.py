@@ -23,6 +23,7 @@ from sealcar_server.keys.provider import WrappedKey, package_context, transit_co
 from sealcar_server.keys.recipient import KIND, RecipientProvider
 from sealcar_server.sealing import record
 from sealcar_server.sealing.derivation import PackageKeys
+from sealcar_server.sealing.fields import MAX_INTEGER
 from sealcar_server.sealing.values import Transit
 from sealcar_server.service.outgoing_manifest import enclosed
 
@@ -60,6 +61,8 @@ class Recipient:
             raise InvalidRequestError(f"a public key has at most {MAX_KEY} bytes")
         if FINGERPRINT.fullmatch(self.alias):
             raise InvalidRequestError(f"{shown(self.alias)} is no alias of the configuration")
+        if self.not_after > MAX_INTEGER:
+            raise InvalidRequestError(f"not_after is at most {MAX_INTEGER}")
         if self.not_after and self.not_after <= time.time():
             raise InvalidRequestError("the package would be too old already: not_after is past")
 
