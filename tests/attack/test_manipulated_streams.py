@@ -137,9 +137,9 @@ def test_an_empty_last_segment_is_refused_which_tink_takes(store: Store) -> None
 
 
 def test_a_stream_that_opens_under_two_keys_is_refused_under_both(store: Store) -> None:
-    keys = [payload_key(store.daemon, "short", package) for package in (PACKAGE, OTHER)]
-    sealed = two_faced(*keys, SHORT // 16)
-    faces = [tink_unseal(key, sealed) for key in keys]
+    ours, theirs = (payload_key(store.daemon, "short", package) for package in (PACKAGE, OTHER))
+    sealed = two_faced(ours, theirs, SHORT // 16)
+    faces = [tink_unseal(key, sealed) for key in (ours, theirs)]
     assert [len(face) for face in faces] == [SHORT, SHORT]
     assert faces[0] != faces[1]
     for package in (PACKAGE, OTHER):
