@@ -156,7 +156,7 @@ def test_a_key_can_be_a_credential_of_systemd(file: Path, monkeypatch: pytest.Mo
         ("[log]\nlevle = 3\n", "[log] key 'levle' is unknown; did you mean 'level'? allowed:"),
         (
             "[lgo]\n",
-            "section 'lgo' is unknown; did you mean 'log'? allowed: admin, audit, daemon, keys",
+            "section 'lgo' is unknown; did you mean 'log'? allowed: admin, audit, daemon, hardening, keys",
         ),
         ("[log\n", "not a TOML file"),
         ("[transfer]\nwait = true\n", "[transfer] wait must be seconds from 0 to 3600"),

@@ -38,6 +38,7 @@ _LINKS: Final = 1024
 _LINKS_OF_ONE: Final = 128
 _FLUSH: Final = 2.0  # seconds for the last bytes, at the end
 _PAUSE: Final = 0.1  # seconds without accepting, when descriptors ran out
+_LOOK: Final = 1.0  # seconds between two looks for connections that outlived their process
 _log: Final = structlog.get_logger("sealcar.relay")
 
 
@@ -118,9 +119,12 @@ class Relay:
                 self._selector.register(listener, selectors.EVENT_READ, name)
 
     def _run(self) -> None:
-        paused = False
+        paused, looked = False, 0.0
         while not self._stopping:
-            ready = self._selector.select(_PAUSE if paused else None)
+            ready = self._selector.select(_PAUSE if paused else _LOOK)
+            if time.monotonic() - looked > _LOOK:
+                self._end_with_their_process()
+                looked = time.monotonic()
             if paused:
                 self._listen()
                 paused = False
@@ -139,6 +143,13 @@ class Relay:
         for listener in self._listeners:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(listener)
+
+    def _end_with_their_process(self) -> None:
+        """Close connections whose process is gone: somebody else may hold their socket."""
+        for link in list(self._links):
+            caller = self._callers.get(link.name)
+            if not isinstance(caller, SealcarError) and (caller is None or caller.ended):
+                self._close(link)
 
     def _move(self, link: Link | None, fd: int, events: int) -> None:
         if link is not None and link in self._links and not link.move(fd, events):
