@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -25,36 +27,56 @@ from support.secrets_of import Secret, secrets_of
 from sealcar import publish
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from sealcar.client import Client
 
 SHARING: Final = "with-asset"
 FOLDER: Final = "session.model_external_initializers_file_folder_path"
 KINDS: Final = {"key-encryption", "store", "package", "asset"}
-_REGION: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw")
+_REGION: Final = re.compile(
+    r"^([0-9a-f]+)-([0-9a-f]+) rw.*?^VmFlags: ([a-z0-9 ]+)$", re.MULTILINE | re.DOTALL
+)
+# not in a core, zero in a forked child, never swapped
+GUARDED: Final = {"dd", "wf", "lo"}
 
 
-def memory(pid: int) -> list[bytes]:
+@dataclass(frozen=True)
+class Region:
+    """A writable region of a process."""
+
+    flags: frozenset[str]
+    content: bytes
+
+
+def memory(pid: int) -> list[Region]:
     """Return every writable region of a process."""
     found = []
-    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:  # noqa: PTH123  (not files)
-        for line in maps:
-            region = _REGION.match(line)
-            if region:
-                start, end = (int(text, 16) for text in region.groups())
-                with contextlib.suppress(OSError):
-                    found.append(os.pread(mem.fileno(), end - start, start))
+    smaps = Path(f"/proc/{pid}/smaps").read_text()
+    with open(f"/proc/{pid}/mem", "rb", 0) as mem:  # noqa: PTH123  (no file)
+        for first, last, flags in _REGION.findall(smaps):
+            start, end = int(first, 16), int(last, 16)
+            with contextlib.suppress(OSError):
+                content = os.pread(mem.fileno(), end - start, start)
+                found.append(Region(frozenset(flags.split()), content))
     return found
 
 
-def places(regions: list[bytes], form: bytes) -> int:
-    return sum(region.count(form) for region in regions)
+def places(regions: list[Region], form: bytes) -> int:
+    return sum(region.content.count(form) for region in regions)
 
 
 def common_forms(secret: Secret) -> tuple[bytes, ...]:
     """Return its bytes, hexadecimal digits and base64: more takes long in so much memory."""
     return tuple(secret.forms[at] for at in (0, 1, 3))
+
+
+def found_in(regions: list[Region], secrets: list[Secret]) -> list[str]:
+    return [
+        secret.name
+        for secret in secrets
+        if any(places(regions, form) for form in common_forms(secret))
+    ]
 
 
 def kind(name: str) -> str:
@@ -77,20 +99,23 @@ def use_every_key(client: Client, plain: Path) -> None:
         client.catalogue.verify(name)
 
 
+@pytest.fixture
+def used(tmp_path: Path) -> Iterator[Daemon]:
+    with Daemon(tmp_path) as daemon:
+        with daemon.connect() as client:
+            use_every_key(client, tmp_path / "plain")
+        yield daemon
+
+
 @pytest.mark.root
-def test_after_a_lock_no_root_key_is_left_in_memory(tmp_path: Path) -> None:
-    with Daemon(tmp_path) as daemon, daemon.connect() as client:
-        use_every_key(client, tmp_path / "plain")
-        secrets = secrets_of(daemon)
-        assert {kind(secret.name) for secret in secrets} == KINDS
-        # so that finding nothing means something
-        before = memory(daemon.pid)
-        kept = {kind(secret.name) for secret in secrets if places(before, secret.value)}
-        assert {"key-encryption", "package"} <= kept
-        done = run_command("lock", "--admin", str(daemon.admin))
-        assert done.returncode == 0, done.stderr
-        after = memory(daemon.pid)
-        found = [
-            one.name for one in secrets if any(places(after, form) for form in common_forms(one))
-        ]
-        assert found == []
+def test_root_keys_lie_in_guarded_memory_only_and_after_a_lock_nowhere(used: Daemon) -> None:
+    secrets = secrets_of(used)
+    assert {kind(secret.name) for secret in secrets} == KINDS
+    before = memory(used.pid)
+    # so that finding nothing means something
+    kept = {kind(secret.name) for secret in secrets if places(before, secret.value)}
+    assert {"key-encryption", "package"} <= kept
+    assert found_in([one for one in before if not one.flags >= GUARDED], secrets) == []
+    done = run_command("lock", "--admin", str(used.admin))
+    assert done.returncode == 0, done.stderr
+    assert found_in(memory(used.pid), secrets) == []
