@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from sealcar.errors import InvalidRequestError, LockedError, WrongStateError
+from sealcar.errors import InvalidRequestError, LockedError, NotFoundError, WrongStateError
+from sealcar.names import shown
 from sealcar.transfer.forking import ForkLock
 from sealcar.transfer.location import Location
 from sealcar.transfer.pool import Pool
@@ -16,11 +17,13 @@ from sealcar.transfer.transactions import Transaction
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from sealcar.catalogue import Catalogue, VariantInfo
+
+_NAMED: Final = 10  # variants in a message
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def resolve(
     """Return the whole name of the one variant that is meant where names were left out.
 
     Raises:
-        InvalidRequestError: several variants could be meant, or none.
+        InvalidRequestError: several variants could be meant. NotFoundError: there is no such one.
         LockedError: nobody has checked which variants there are.
         SealcarError: what the daemon answered.
     """
@@ -191,18 +194,27 @@ def resolve(
 def _only(
     variants: Iterable[VariantInfo], component: str | None, variant: str | None, name: ScopeName
 ) -> VariantInfo:
+    there = [one for one in variants if one.sealed]
     matching = [
         one
-        for one in variants
-        if one.sealed and component in (None, one.component) and variant in (None, one.variant)
+        for one in there
+        if component in (None, one.component) and variant in (None, one.variant)
     ]
     if len(matching) == 1:
         return matching[0]
-    known = ", ".join(f"{one.component}/{one.variant}" for one in matching)
+    if not matching:
+        asked = f"{shown(component or '*')}/{shown(variant or '*')}"
+        raise NotFoundError(f"{name.package} has no variant {asked}; there is: {_named(there)}")
     raise InvalidRequestError(
-        f"{name.package} has {len(matching)} variants that match: {known or 'none'};"
+        f"{name.package} has {len(matching)} variants that match: {_named(matching)};"
         " name the component and the variant"
     )
+
+
+def _named(variants: Sequence[VariantInfo]) -> str:
+    known = [f"{one.component}/{one.variant}" for one in variants[:_NAMED]]
+    more = ["…"] if len(variants) > _NAMED else []
+    return ", ".join([*known, *more]) or "none"
 
 
 def connect(

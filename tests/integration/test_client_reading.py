@@ -98,7 +98,7 @@ def test_component_and_variant_may_be_left_out_where_there_is_one(client: Client
 
 
 def test_a_name_that_matches_nothing_is_refused_with_what_there_is(client: Client) -> None:
-    with pytest.raises(errors.RequestError, match="0 variants"):
+    with pytest.raises(errors.NotFoundError, match=f"no variant 'other'/.*there is: {COMPONENT}/"):
         client.scope(PACKAGE, "other").open()
 
 

@@ -86,9 +86,10 @@ def export(  # noqa: PLR0913  (one parameter an option)
     wanted = Address.parse(address)
     if wanted != wanted.package:
         raise InvalidRequestError(f"export takes a whole package: {wanted.package}")
-    if not_after and not recipient:
+    if not_after and recipient is None:
         raise InvalidRequestError("--not-after needs --to")
-    target = _recipient(recipient, not_after) if recipient else None
+    # an empty one is a variable that isn't set, and nobody's package
+    target = None if recipient is None else _recipient(recipient, not_after)
     begun = time.monotonic()
     with bytes_moving(f"exporting {wanted}", quiet=as_json) as progress:
         made = client.catalogue.export(
@@ -100,22 +101,26 @@ def export(  # noqa: PLR0913  (one parameter an option)
             progress=progress,
         )
     seconds = time.monotonic() - begun
+    place = report.plain(str(destination))
     if plain:
-        click.echo(f"sealcar: {destination}: {_PLAIN}", err=True)
+        click.echo(f"sealcar: {place}: {_PLAIN}", err=True)
     if as_json:
-        what = {"destination": str(destination), "plain": plain, "seconds": round(seconds, 3)}
-        report.emit({**asdict(made), **what})
+        besides = {"destination": str(destination), "plain": plain, "seconds": round(seconds, 3)}
+        report.emit({**asdict(made), **besides})
         return
+    what = report.plain(f"{made.name}@{made.version}")
     click.echo(
-        f"exported {made.name}@{made.version}, generation {made.generation}, to {destination}:"
-        f" {made.files} files, {report.size(made.size)} in {seconds:.1f} s"
+        f"exported {what}, generation {made.generation}, to {place}:"
+        f" {report.many(made.files, 'file')}, {report.size(made.size)} in {seconds:.1f} s"
     )
 
 
 def _recipient(text: str, not_after: datetime | None) -> Recipient:
     end = int(not_after.replace(tzinfo=UTC).timestamp()) if not_after else 0
+    if not_after and end <= 0:  # there, 0 means no end
+        raise InvalidRequestError("--not-after must be a date after 1970-01-01")
     scheme, colon, path = text.partition(":")
-    if not colon:
+    if text and not colon:
         return Recipient(text, not_after=end)
     if scheme != "file":
         raise InvalidRequestError("--to takes an alias of the daemon's settings, or file:PATH")

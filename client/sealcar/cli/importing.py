@@ -94,7 +94,9 @@ def import_(  # noqa: PLR0913  (one parameter an option)
             }
         )
         return
+    what = report.plain(f"{made.name}@{made.version}")
+    payloads = report.many(len(plan.payloads), "payload")
     click.echo(
-        f"imported {made.name}@{made.version}, generation {made.generation}:"
-        f" {len(plan.payloads)} payloads, {report.size(plan.size)} in {seconds:.1f} s"
+        f"imported {what}, generation {made.generation}:"
+        f" {payloads}, {report.size(plan.size)} in {seconds:.1f} s"
     )

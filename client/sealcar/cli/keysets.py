@@ -71,14 +71,15 @@ def export_tink(
     with _new_file(destination) as write:
         made = admin.export_tink(scope, kek or "")
         write(made.keyset)
+    place = report.plain(str(destination))
     if clear:
-        click.echo(f"sealcar: {destination}: {_CLEAR}", err=True)
+        click.echo(f"sealcar: {place}: {_CLEAR}", err=True)
     if as_json:
         report.emit(_described(made, destination))
         return
-    click.echo(f"keyset of {scope}, generation {made.generation}: {destination}")
+    click.echo(f"keyset of {report.plain(str(scope))}, generation {made.generation}: {place}")
     if made.kek_uri:
-        click.echo(f"encrypted under {made.kek_uri}")
+        click.echo(f"encrypted under {report.plain(made.kek_uri)}")
         click.echo(f"with the associated data {made.associated_data.hex()}")
     rows = [(one.name, one.path, one.associated_data.hex()) for one in made.payloads]
     tables.show(("payload", "file", "associated data"), rows)

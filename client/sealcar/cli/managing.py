@@ -34,7 +34,7 @@ def use(client: Reached, address: str, *, as_json: bool) -> None:
     if as_json:
         report.emit({"name": wanted.name, "version": wanted.version, "previous_version": previous})
         return
-    before = f"before it was {previous}" if previous else "none was before"
+    before = f"before it was {report.plain(previous)}" if previous else "none was before"
     click.echo(f"{wanted} is the current version; {before}")
 
 
@@ -56,8 +56,9 @@ def rm(client: Reached, address: str, *, generation: int | None, yes: bool, as_j
     """Take VERSION of the package NAME out of the store.
 
     The current version can be removed only if it is the last one: `sealcar use` makes another one
-    current. Transfers from it and transactions on it end. It can be imported again; `sealcar keys
-    shred` removes for good. Asks before, on a terminal; elsewhere exit code 1 without --yes.
+    current. Transfers from it and transactions on it end. It can be imported again from its source,
+    but not from a sealed export of what was removed; `sealcar keys shred` removes for good. Asks
+    before, on a terminal; elsewhere exit code 1 without --yes.
     """
     wanted = _version(address)
     what = f"generation {generation} of {wanted}" if generation else f"{wanted}, all of it"
@@ -67,7 +68,7 @@ def rm(client: Reached, address: str, *, generation: int | None, yes: bool, as_j
     if as_json:
         report.emit({"name": wanted.name, "version": wanted.version, "generations": gone})
         return
-    click.echo(f"removed {what}: {len(gone)} generations")
+    click.echo(f"removed {what}: {report.many(len(gone), 'generation')}")
 
 
 @click.command(
@@ -102,7 +103,8 @@ def prune(client: Reached, address: str, *, keep: int, dry_run: bool, as_json: b
     if rows:
         tables.show(["package", "version", "generation"], rows)
     verb = "would free" if dry_run else "freed"
-    click.echo(f"{len(done.generations)} generations; {verb} {report.size(done.freed)}")
+    gone = report.many(len(done.generations), "generation")
+    click.echo(f"{gone}; {verb} {report.size(done.freed)}")
 
 
 def _ask(what: str, *, as_json: bool) -> None:

@@ -31,7 +31,7 @@ def bytes_moving(what: str, *, quiet: bool) -> Iterator[Watcher]:
     """Show how many bytes are done. Draws only on a terminal; yields what to call at each step."""
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -42,7 +42,7 @@ def bytes_moving(what: str, *, quiet: bool) -> Iterator[Watcher]:
         disable=quiet or not console.is_terminal,
     )
     with bar:
-        task = bar.add_task(what, total=None, payload="")
+        task = bar.add_task(report.plain(what), total=None, payload="")
 
         def show(step: Step) -> None:
             name = report.plain(step.payload)
@@ -56,7 +56,7 @@ def packages_moving(what: str, *, quiet: bool) -> Iterator[Callable[[RewrapStep]
     """Show how many packages are done. Draws only on a terminal; yields what to call."""
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -66,7 +66,7 @@ def packages_moving(what: str, *, quiet: bool) -> Iterator[Callable[[RewrapStep]
         disable=quiet or not console.is_terminal,
     )
     with bar:
-        task = bar.add_task(what, total=None, package="")
+        task = bar.add_task(report.plain(what), total=None, package="")
 
         def show(step: RewrapStep) -> None:
             package = report.plain(step.package)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import deque
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ def verify(client: Reached, address: str, *, resume: str, generation: int, as_js
         report.emit({"package": str(wanted), "seconds": round(seconds, 3), **asdict(found)})
         return
     click.echo(
-        f"{wanted}, generation {found.generation}: {found.payloads} payloads,"
+        f"{wanted}, generation {found.generation}: {report.many(found.payloads, 'payload')},"
         f" {report.size(found.size)}, all authentic, in {seconds:.1f} s"
     )
 
@@ -78,5 +79,7 @@ def _resumable(command: str) -> Iterator[Callable[[str], None]]:
         yield last.append
     except (KeyboardInterrupt, ResourceError, KeyUnavailableError):
         if last[0]:
-            click.echo(f"to go on: {command} --resume {last[0]}", err=True)
+            # pasted into a shell: a token that a daemon chose must do nothing else there
+            token = shlex.quote(report.plain(last[0]))
+            click.echo(f"to go on: {command} --resume {token}", err=True)
         raise
