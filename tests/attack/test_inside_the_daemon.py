@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import resource
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from errno import EACCES, EPERM
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,45 +114,3 @@ def test_the_same_attempts_succeed_on_a_process_that_is_not_hardened(open_folder
         plain.kill()
     for name in ("mem", "environ", "maps", "list descriptors", "pidfd_getfd", "attach"):
         assert found[name] == 0, name
-
-
-def without_limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-
-
-def test_a_daemon_that_crashes_leaves_no_core(open_folder: Path) -> None:
-    program = "import os, time; print('there', flush=True); time.sleep(60)"
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        cwd=open_folder,
-        preexec_fn=without_limit,  # noqa: PLW1509  (no thread runs yet in a test)
-    ) as plain:
-        assert plain.stdout
-        plain.stdout.readline()
-        plain.send_signal(signal.SIGSEGV)
-        dumps = os.WCOREDUMP(_status(plain.pid))
-        plain.returncode = -signal.SIGSEGV
-    if not dumps:
-        pytest.skip("no process dumps core on this machine")
-    for file in open_folder.glob("core*"):
-        file.unlink()
-    daemon = Daemon(open_folder)
-    with running_as(daemon, DAEMON, without_limit) as process:
-        process.send_signal(signal.SIGSEGV)
-        status = _status(process.pid)
-        process.returncode = -signal.SIGSEGV
-    assert os.WTERMSIG(status) == signal.SIGSEGV
-    assert not os.WCOREDUMP(status)
-    assert not list(open_folder.rglob("core*"))
-
-
-def _status(pid: int) -> int:
-    """Wait for the end, and return all that the kernel says of it."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
-            return status
-        time.sleep(0.01)
-    raise AssertionError("it never ended")

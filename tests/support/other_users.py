@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from support.daemon import COMMAND, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from support.daemon import Daemon
 
@@ -36,15 +36,12 @@ main()
 
 
 @contextmanager
-def running_as(
-    daemon: Daemon, uid: int, before: Callable[[], object] | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    """Have a daemon serve as this uid, which gets all its files; it must end well, or be ended.
+def running_as(daemon: Daemon, uid: int) -> Iterator[subprocess.Popen[str]]:
+    """Have a daemon serve as this uid, which gets all its files; it must end well.
 
     Args:
         daemon: made and not started, below a directory that all can enter.
         uid: of the daemon.
-        before: called in the process, before it becomes that user.
     """
     for path in (daemon.folder, *daemon.folder.rglob("*")):
         os.chown(path, uid, uid)
@@ -58,7 +55,6 @@ def running_as(
         env=environment(),
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=before,  # noqa: PLW1509  (no thread runs yet in a test)
     ) as process:
         assert process.stderr
         seen = ""
@@ -71,6 +67,7 @@ def running_as(
         finally:
             process.terminate()
             process.stderr.read()
+    assert process.returncode == 0
 
 
 def run_as(uid: int, program: str, *arguments: str, pass_fds: Iterable[int] = ()) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import pytest
@@ -11,7 +12,6 @@ from sealcar_server.settings_reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 LEAST = """
 [daemon]
@@ -131,6 +131,8 @@ def test_other_variables_are_left_alone(file: Path) -> None:
         ("listen.default.mode=0600", 0o600),
         ("listen.default.group=0", 0),
         ("listen.default.group=root", 0),
+        ("hardening.readable=/a:/b", (Path("/a"), Path("/b"))),
+        ("hardening.writable=", ()),
         ("metrics.address=off", None),
         ("metrics.address=127.0.0.1:0", Address("127.0.0.1", 0)),
         ("metrics.address=[::1]:9464", Address("::1", 9464)),
@@ -156,7 +158,7 @@ def test_a_key_can_be_a_credential_of_systemd(file: Path, monkeypatch: pytest.Mo
         ("[log]\nlevle = 3\n", "[log] key 'levle' is unknown; did you mean 'level'? allowed:"),
         (
             "[lgo]\n",
-            "section 'lgo' is unknown; did you mean 'log'? allowed: admin, audit, daemon, hardening, keys",
+            "section 'lgo' is unknown; did you mean 'log'? allowed: admin, audit, daemon",
         ),
         ("[log\n", "not a TOML file"),
         ("[transfer]\nwait = true\n", "[transfer] wait must be seconds from 0 to 3600"),

@@ -1,0 +1,81 @@
+"""What deploy/ holds the daemon to is no less than what it holds itself to, and lets it do that."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sealcar_server.hardening.calls import DENIED
+
+DEPLOY: Final = Path(__file__).parents[2] / "deploy"
+UNIT: Final = DEPLOY.joinpath("systemd", "sealcar.service").read_text()
+SIDECAR: Final = DEPLOY.joinpath("kubernetes", "sidecar.yaml").read_text()
+COMPOSE: Final = DEPLOY.joinpath("compose.yaml").read_text()
+# the steps themselves
+OWN: Final = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"}
+
+
+def directives(name: str) -> list[str]:
+    return re.findall(rf"^{name}=(.*)$", UNIT, re.MULTILINE)
+
+
+def members(name: str) -> set[str]:
+    """Return the calls of a group of systemd's, or the call itself."""
+    if not name.startswith("@"):
+        return {name}
+    command = ["systemd-analyze", "syscall-filter", name]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = [line.strip() for line in told.splitlines()[1:]]
+    named = [line for line in lines if line and not line.startswith("#")]
+    return {call for each in named for call in members(each)}
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_the_service_may_call_nothing_that_the_daemon_takes_from_itself() -> None:
+    allowed: set[str] = set()
+    for line in directives("SystemCallFilter"):
+        calls = {call for name in line.removeprefix("~").split() for call in members(name)}
+        allowed = allowed - calls if line.startswith("~") else allowed | calls
+    # it gives its capabilities up itself, before it takes the call from itself
+    assert allowed & DENIED.keys() == {"capset"}
+    assert allowed >= OWN
+    assert directives("SystemCallArchitectures") == ["native"]
+
+
+def test_the_service_has_no_power_no_core_and_no_way_to_get_one() -> None:
+    held = {
+        "CapabilityBoundingSet": "",
+        "NoNewPrivileges": "yes",
+        "RestrictNamespaces": "yes",
+        "LimitCORE": "0",
+        "UMask": "0077",
+        "ProtectSystem": "strict",
+        "RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+    }
+    assert {name: directives(name) for name in held} == {
+        name: [value] for name, value in held.items()
+    }
+
+
+def test_a_sidecar_has_no_power_and_no_way_to_get_one() -> None:
+    daemon = SIDECAR.split("- name: sealcar\n")[1].split("containers:")[0]
+    for line in (
+        "allowPrivilegeEscalation: false",
+        "readOnlyRootFilesystem: true",
+        "drop: [ALL]",
+        "runAsUser: 10001",
+    ):
+        assert line in daemon
+    assert "type: RuntimeDefault" in SIDECAR
+    assert "runAsNonRoot: true" in SIDECAR
+
+
+def test_a_composed_daemon_has_no_power_and_no_way_to_get_one() -> None:
+    daemon = COMPOSE.split("  application:")[0]
+    for line in ("read_only: true", "cap_drop: [ALL]", 'security_opt: ["no-new-privileges:true"]'):
+        assert line in daemon
