@@ -11,7 +11,15 @@ import pytest
 import tink
 from support.daemon import Daemon, run_command
 from support.models import EXTERNAL_FILE, external_model
-from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
+from support.payload_packages import (
+    COMPONENT,
+    PACKAGE,
+    VARIANT,
+    PlannedBytes,
+    PlannedPackage,
+    publish,
+    varied,
+)
 from support.publishing import one_variant, with_asset, write, write_manifest
 from support.tinkstreams import keys_of, tink_keyset
 from tink import aead, secret_key_access, streaming_aead
@@ -86,6 +94,16 @@ def test_the_keys_of_shared_assets_are_in_the_same_keyset(tmp_path: Path) -> Non
         handle = tink.json_proto_keyset_format.parse(answer["keyset"], secret_key_access.TOKEN)
         found = all_opened(daemon, answer, handle)
     assert {found.pop("model.onnx"), *found.values()} == {model, weights}
+
+
+def test_a_variant_of_very_many_payloads_is_told_whole(tmp_path: Path) -> None:
+    # more than a message has room for
+    many = tuple(PlannedBytes(f"blob-{at:04}", "blob", b"x") for at in range(1201))
+    with Daemon(tmp_path, settings=ALLOWED) as daemon, daemon.connect() as client:
+        client.catalogue.import_(PlannedPackage(many))
+        answer = exported(daemon, f"{PACKAGE}/{COMPONENT}/{VARIANT}", "--clear")
+    assert [one["name"] for one in answer["payloads"]] == [one.name for one in many]
+    assert len({one["associated_data"] for one in answer["payloads"]}) == len(many)
 
 
 def test_kms_any_tink_opens_a_keyset_that_is_encrypted_under_a_key_of_aws(
