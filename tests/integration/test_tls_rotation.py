@@ -80,6 +80,8 @@ def test_a_swapped_link_as_kubernetes_makes_them_is_followed(tmp_path: Path) -> 
         for name in ("server.pem", "server.key", "ca.pem"):
             place.joinpath(name).write_bytes(tmp_path.joinpath(name).read_bytes())
             place.joinpath(name).chmod(0o600)
+    # as a volume is mounted: everybody may write there, and replace nothing of others
+    volume.chmod(0o1777)
     volume.joinpath("..data").symlink_to("..1")
     for name in ("server.pem", "server.key", "ca.pem"):
         volume.joinpath(name).symlink_to(f"..data/{name}")
