@@ -63,8 +63,8 @@ def liar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liar]:
     liar.stop()
 
 
-def begun(files: int, size: int) -> pb.ExportResponse:
-    begin = pb.ExportBegin(package=package("m", "1"), generation=1, files=files, size=size)
+def begun(files: int, size: int, name: str = "m") -> pb.ExportResponse:
+    begin = pb.ExportBegin(package=package(name, "1"), generation=1, files=files, size=size)
     return pb.ExportResponse(begin=begin)
 
 
@@ -134,6 +134,11 @@ WRONG = {
     "nothing": ([], errors.TruncatedError),
     "an empty message": ([begun(0, 0), pb.ExportResponse()], errors.IncompatibleError),
     "no finish": ([begun(1, 0), *file(MANIFEST)], errors.TruncatedError),
+    "files below files": (
+        whole("c/v/x", "c/v/x!", "c/v/x!/y/z", MANIFEST),
+        errors.NotAuthenticError,
+    ),
+    "another package": ([begun(1, 0, name="other"), *file(MANIFEST)], errors.NotAuthenticError),
     "a cut file": ([begun(1, 3), *file(MANIFEST, b"ab", 3), finished(1)], errors.TruncatedError),
     "a file too long": ([begun(1, 2), *file(MANIFEST, b"abc", 2)], errors.NotAuthenticError),
     "data before a file": ([begun(1, 2), pb.ExportResponse(data=b"ab")], errors.NotAuthenticError),

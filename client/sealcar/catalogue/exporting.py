@@ -62,7 +62,7 @@ def export(
             request.recipient, request.recipient_key = recipient.alias, recipient.key
             request.not_after = recipient.not_after
     with channel.translating("export"), kind(destination.path, private=request.plain) as target:
-        exported = _received(channel, request, Intake(target, progress))
+        exported = _received(channel, request, Intake(target, progress, request))
         target.finish()
         return exported
 
@@ -88,13 +88,17 @@ class Intake:
     Args:
         target: where the files go.
         progress: is told how far it is.
+        asked: what is exported.
     """
 
-    def __init__(self, target: Target, progress: values.Watcher | None) -> None:
-        self._target, self._progress = target, progress
+    def __init__(
+        self, target: Target, progress: values.Watcher | None, asked: pb.ExportRequest
+    ) -> None:
+        self._target, self._progress, self._asked = target, progress, asked
         self._begin: pb.ExportBegin | None = None
         self._path = ""
-        self._known: set[str] = set()
+        self._manifest_came = False
+        self._stems: list[str] = []  # files that the path begins with
         self._left = 0  # bytes of the file that was begun last
         self._files = self._size = self._done = 0
 
@@ -114,7 +118,7 @@ class Intake:
         if (step == "begin") is not (self._begin is None):
             raise IncompatibleError("the daemon sent an export's messages in a wrong order")
         if step == "begin":
-            self._begin = answer.begin
+            self._begin = self._checked(answer.begin)
         elif step == "file":
             self._file(answer.file)
         elif step == "data":
@@ -125,6 +129,17 @@ class Intake:
             raise IncompatibleError("the daemon sent a message that this release doesn't know")
         return None
 
+    def _checked(self, begin: pb.ExportBegin) -> pb.ExportBegin:
+        asked, found = self._asked, begin.package
+        if (
+            asked.package.name != found.name
+            or asked.package.version not in ("", found.version)
+            or asked.generation not in (0, begin.generation)
+        ):
+            name = f"{found.name}@{found.version}, generation {begin.generation}"
+            raise NotAuthenticError(f"the daemon sent another package: {shown(name)}")
+        return begin
+
     def _file(self, file: pb.ExportFile) -> None:
         self._complete()
         try:
@@ -134,15 +149,22 @@ class Intake:
         # so no path comes twice
         if file.path.encode() <= self._path.encode():
             raise NotAuthenticError(f"the daemon sent {shown(file.path)} out of order")
-        if not self._known.isdisjoint(_above(file.path)):
-            raise NotAuthenticError(f"the daemon sent {shown(file.path)}, below another file")
-        self._known.add(file.path)
+        self._check_stems(file.path)
+        self._manifest_came |= file.path == MANIFEST
         self._path, self._left = file.path, file.size
         self._files += 1
         self._size += file.size
         if self._files > self._announced.files or self._size > self._announced.size:
             raise NotAuthenticError("the daemon sent more than it announced")
         self._target.file(file.path, file.size)
+
+    def _check_stems(self, path: str) -> None:
+        # in this order, what doesn't begin with a file's path now never will again
+        while self._stems and not path.startswith(self._stems[-1]):
+            self._stems.pop()
+        if any(path.startswith(f"{stem}/") for stem in self._stems):
+            raise NotAuthenticError(f"the daemon sent {shown(path)}, below another file")
+        self._stems.append(path)
 
     def _data(self, data: bytes) -> None:
         if len(data) > self._left:
@@ -157,7 +179,7 @@ class Intake:
         announced = self._announced
         if (self._files, self._size) != (announced.files, announced.size):
             raise TruncatedError(f"{self._files} of {announced.files} announced files came")
-        if finish.files != self._files or MANIFEST not in self._known:
+        if finish.files != self._files or not self._manifest_came:
             raise TruncatedError("the daemon sent an export that isn't whole")
         package = announced.package
         return Exported(
@@ -178,8 +200,3 @@ class Intake:
         if self._progress is not None:
             total = self._begin.size if self._begin else 0
             self._progress(values.Progress(done, total, self._path))
-
-
-def _above(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]

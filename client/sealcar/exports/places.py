@@ -98,7 +98,7 @@ class Folder:
         self._fd = -1
         with writing(path):
             self._beside.mkdir(self._modes[0])
-        self._folders, self._files = [self._beside], list[Path]()
+        self._folders, self._files = {self._beside: None}, list[Path]()
 
     def file(self, path: str, size: int) -> None:  # noqa: ARG002  (of the protocol)
         """Begin the next file."""
@@ -137,7 +137,7 @@ class Folder:
     def _make(self, folder: Path) -> None:
         if folder not in self._folders:
             folder.mkdir(self._modes[0])
-            self._folders.append(folder)
+            self._folders[folder] = None
 
     def _end(self) -> None:
         fd, self._fd = self._fd, -1

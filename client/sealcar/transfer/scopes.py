@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from sealcar.asking import asking
-from sealcar.errors import InvalidRequestError, SealcarError, UnavailableError
+from sealcar.errors import (
+    IncompatibleError,
+    InvalidRequestError,
+    SealcarError,
+    UnavailableError,
+)
 from sealcar.transfer.payloads import PayloadRef
 from sealcar.v1 import common_pb2, payloads_pb2
 from sealcar.v1 import data_socket_pb2 as pb
@@ -23,6 +28,8 @@ KINDS: Final[Mapping[str, common_pb2.PayloadKind.ValueType]] = {
     "blob": common_pb2.PAYLOAD_KIND_BLOB,
     "other": common_pb2.PAYLOAD_KIND_OTHER,
 }
+# that a package has in all its variants together
+MAX_PAYLOADS: Final = 100_000
 _KIND_NAMES: Final = {number: name for name, number in KINDS.items()}
 _Error = TypeVar("_Error", bound=SealcarError)
 
@@ -108,6 +115,8 @@ def opened_scope(
         payloads.extend(payload_ref(info) for info in opened.variant.payloads)
         if not opened.next_page_token:
             break
+        if not opened.variant.payloads or len(payloads) > MAX_PAYLOADS:
+            raise IncompatibleError("the daemon lists the payloads of a variant without end")
         request.scope.CopyFrom(opened.scope)
         request.page_token = opened.next_page_token
     variant = opened.variant
@@ -142,7 +151,7 @@ def payload_kind(kind: str) -> common_pb2.PayloadKind.ValueType:
 def _executor_info(text: str) -> Mapping[str, object]:
     try:
         value = json.loads(text) if text else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnavailableError(f"the daemon sent executor_info that isn't JSON: {error}") from None
     if not isinstance(value, dict):
         raise UnavailableError("the daemon sent executor_info that isn't a JSON object")
