@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import InvalidRequestError, WrongStateError
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 
 MAX_DATA: Final = 1 << 20  # of one message
 _PROGRESS: Final = 1 << 20  # bytes between two messages of progress
+_REPEAT: Final = 2.0  # seconds: clients give up after half a minute of silence
 
 
 def take_in(
     packages: Packages, caller: Principal, requests: Iterator[pb.ImportRequest]
 ) -> Iterator[pb.ImportResponse]:
-    """Take a package in, telling about once a mebibyte how far it is.
+    """Take a package in, telling about once a mebibyte, and every few seconds, how far it is.
 
     Raises:
         SealcarError: a step is out of order, or whatever the service raises.
@@ -60,28 +62,33 @@ def _imported(
     requests: Iterator[pb.ImportRequest],
     publish: Callable[[int], Imported],
 ) -> Iterator[pb.ImportResponse]:
-    done = told = 0
-    name = ""
+    came = pb.Progress()
+    told, at = 0, time.monotonic()
     for request in requests:
-        step = request.WhichOneof("step")
-        if step == "payload":
-            _announce(session, request.payload)
-            name = request.payload.name
-        elif step == "data":
-            if not 1 <= len(request.data) <= MAX_DATA:
-                raise InvalidRequestError(f"a message's data must have 1 to {MAX_DATA} bytes")
-            session.data(request.data)
-            done += len(request.data)
-            if done - told >= _PROGRESS:
-                told = done
-                yield pb.ImportResponse(progress=pb.Progress(done=done, payload=name))
-        elif step == "finish":
-            came = pb.Progress(done=done, payload=name)
+        if request.WhichOneof("step") == "finish":
             yield from _published(publish, request.finish.payloads, came)
             return
-        else:
-            raise WrongStateError("after begin only payload, data and finish may follow")
+        _take(session, request, came)
+        # each file takes its time, however small it is
+        if came.done - told >= _PROGRESS or time.monotonic() - at >= _REPEAT:
+            told, at = came.done, time.monotonic()
+            yield pb.ImportResponse(progress=came)
     raise WrongStateError("the import was cut before finish: nothing was kept")
+
+
+def _take(session: Session, request: pb.ImportRequest, came: pb.Progress) -> None:
+    """Take one message in, and note in `came` how far it is."""
+    step = request.WhichOneof("step")
+    if step == "payload":
+        _announce(session, request.payload)
+        came.payload = request.payload.name
+    elif step == "data":
+        if not 1 <= len(request.data) <= MAX_DATA:
+            raise InvalidRequestError(f"a message's data must have 1 to {MAX_DATA} bytes")
+        session.data(request.data)
+        came.done += len(request.data)
+    else:
+        raise WrongStateError("after begin only payload, data and finish may follow")
 
 
 def _published(
