@@ -118,6 +118,18 @@ def test_without_click_the_program_says_so(tmp_path: Path) -> None:
     )
 
 
+def test_an_interruption_while_the_program_starts_shows_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "sealcar.cli.main", "ls"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sealcar: interrupted\n")
+
+
 def test_the_installed_commands_are_those_of_pyproject() -> None:
     project = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())["project"]
     installed = {each.name: each.value for each in entry_points(group=commands.GROUP)}

@@ -18,6 +18,7 @@ from sealcar.errors import (
     InvalidPackageError,
     InvalidRequestError,
 )
+from sealcar.publish.manifests import MAX_MANIFEST
 
 BIG = range(100_000)
 
@@ -280,6 +281,17 @@ def test_a_package_that_cannot_be_sealed_as_it_is_is_refused_with_the_reason(
 def test_a_directory_without_a_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidPackageError, match="manifest"):
         publish.plan(tmp_path)
+
+
+def test_a_manifest_that_no_message_holds_is_refused_before_anything_is_sent_of_a_package(
+    tmp_path: Path,
+) -> None:
+    body = {"variants": {"v": {"variant_directory": "v"}}}
+    root = package(tmp_path, components={"c": body}, description="x" * MAX_MANIFEST)
+    (root / "v").mkdir()
+    (root / "v" / "x").write_text("x")
+    with pytest.raises(InvalidPackageError, match="manifest"):
+        publish.plan(root)
 
 
 def test_duplicate_keys_in_a_manifest_are_refused(tmp_path: Path) -> None:

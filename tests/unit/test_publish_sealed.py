@@ -13,7 +13,7 @@ import pytest
 
 from sealcar.errors import InvalidPackageError, NotFoundError
 from sealcar.publish import sealed_plan
-from sealcar.publish.sealed import MAX_MANIFEST
+from sealcar.publish.manifests import MAX_MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

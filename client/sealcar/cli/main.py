@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 DONE: Final = 0
 MISSING: Final = 3
+INTERRUPTED: Final = 130
 
 
 def main() -> None:
     """Run the command line of this process and exit."""
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before a command ran: those have their own last words
+        _say("interrupted")
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

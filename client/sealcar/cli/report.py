@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sealcar.cli.main import INTERRUPTED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sealcar.errors import SealcarError
 
-INTERRUPTED: Final = 130
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _STEP: Final = 1000
 

@@ -11,9 +11,24 @@ from sealcar.names import shown
 if TYPE_CHECKING:
     from sealcar.modelpackage import Component, ExecutorInfo, Json, Package, Variant
 
+# a message to the daemon has 4 MiB
+MAX_MANIFEST: Final = (4 << 20) - (64 << 10)
 _VERSION: Final = "1.0"
 # what sealing adds to a package
 _SEALED: Final = "sealcar"
+
+
+def checked_size(manifest: str) -> str:
+    """Return a manifest that can be sent.
+
+    Raises:
+        InvalidPackageError: it is too large.
+    """
+    if len(manifest.encode()) > MAX_MANIFEST:
+        raise InvalidPackageError(
+            f"the manifest has over {MAX_MANIFEST} bytes with all its files inline: too many"
+        )
+    return manifest
 
 
 def for_model(name: str, version: str, scope: tuple[str, str], file: str) -> str:
@@ -104,4 +119,4 @@ def _variant(component: str, variant: Variant) -> dict[str, Json]:
 
 def _text(head: dict[str, Json] | dict[str, str], components: object) -> str:
     manifest = {"schema_version": _VERSION, **head, "layout": "portable", "components": components}
-    return json.dumps(manifest, ensure_ascii=False, separators=(",", ":"))
+    return checked_size(json.dumps(manifest, ensure_ascii=False, separators=(",", ":")))

@@ -22,6 +22,7 @@ from sealcar.errors import (
 from sealcar.exports.paths import ASSETS, MANIFEST, PayloadPath
 from sealcar.names import shown
 from sealcar.publish import archives
+from sealcar.publish.manifests import checked_size
 from sealcar.publish.payloads import PlannedPayload
 from sealcar.publish.plan import ImportPlan, is_directory
 from sealcar.publish.sources import SourceTree
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
     from sealcar.publish.files import SourceFile
 
-# a message to the daemon has 4 MiB
-MAX_MANIFEST: Final = (4 << 20) - (64 << 10)
 _MOST: Final = 16 << 20  # of a manifest in a store
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -149,8 +148,7 @@ def _record(manifest: str) -> dict[str, Any] | None:
         return None  # no package at all, of which others say more
     if sealed is None:
         return None
-    if len(manifest.encode()) > MAX_MANIFEST:
-        raise InvalidPackageError(f"{MANIFEST} has over {MAX_MANIFEST} bytes: too many for a call")
+    checked_size(manifest)
     try:
         text = sealed["record"]
         record = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
