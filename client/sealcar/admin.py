@@ -19,7 +19,7 @@ from sealcar.custody import (
     Shredded,
     ShreddedVersion,
 )
-from sealcar.oversight import AuditStatus, Oversight, PolicyStatus
+from sealcar.oversight import AuditStatus, HardeningStep, Oversight, PolicyStatus
 from sealcar.unix_line import UnixLine
 from sealcar.v1 import admin_pb2
 from sealcar.v1 import common_pb2 as common
@@ -70,7 +70,7 @@ class Admin:
         return KeysStatus(keys, answer.locked)
 
     def oversight(self) -> Oversight:
-        """Ask which policy is in force, and for the last line of the audit log.
+        """Ask which policy is in force, for the audit log's last line, and what is given up.
 
         Raises:
             UnavailableError: nobody listens, or not to this user.
@@ -84,6 +84,7 @@ class Admin:
             AuditStatus(audit.sequence, audit.mac, audit.writable)
             if answer.HasField("audit")
             else None,
+            tuple(HardeningStep(each.step, each.state, each.reason) for each in answer.hardening),
         )
 
     def rotate(self, alias: str = "") -> Rotated:

@@ -33,8 +33,24 @@ class AuditStatus:
 
 
 @dataclass(frozen=True)
+class HardeningStep:
+    """One step by which the daemon gave up what it doesn't need.
+
+    Attributes:
+        step: for example "landlock".
+        state: "on", "off" (so the settings have it) or "unavailable".
+        reason: why it isn't on, or what of it isn't; empty: all of it is on.
+    """
+
+    step: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Oversight:
-    """Both; `audit` is None while there is no audit log."""
+    """All of it; `audit` is None while there is no audit log."""
 
     policy: PolicyStatus
     audit: AuditStatus | None
+    hardening: tuple[HardeningStep, ...]

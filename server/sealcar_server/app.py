@@ -57,7 +57,7 @@ def run(settings: Settings, confinement: Confinement) -> None:
     received = signals.catch()
     with contextlib.ExitStack() as stack:
         daemon = _Daemon(settings, stack)
-        daemon.start(confinement.complete)
+        daemon.start(confinement)
         _serve_until_told(daemon, received)
         daemon.drain(received)
     _log.info("stopped")
@@ -118,8 +118,8 @@ class _Daemon:
         )
         stack.callback(self.service.close)
 
-    def start(self, confine: Callable[[], None]) -> None:
-        """Start everything, sockets last; then `confine` takes what nobody needs any more."""
+    def start(self, confinement: Confinement) -> None:
+        """Start everything, sockets last; then give up what nobody needs any more."""
         settings, stack, meter = self._settings, self._stack, self._meter
         meter.started(version("sealcar"), settings.daemon.isolation, settings.transfer.memory_limit)
         trail = self._accounting.trail
@@ -138,7 +138,7 @@ class _Daemon:
         stack.callback(engine.close)
         parts = Parts(settings, self.service, self._sessions, self._rates, meter, trail)
         self._grpc = GrpcDoors(parts, stack)
-        self._grpc.start_admin(self._admin, self.policy)
+        self._grpc.start_admin(self._admin, self.policy, confinement.steps)
         self._grpc.start_inner(
             self._inner, lambda: self._listeners(listening.GRPC, sockets.SOCK_STREAM)
         )
@@ -152,7 +152,7 @@ class _Daemon:
         self._start_metrics()
         self.policy.follow(self._data.policy_changed)
         self.policy.follow(self._revoke)
-        confine()
+        confinement.complete()
         self._announce()
 
     def keep_house(self) -> None:

@@ -22,7 +22,7 @@ from sealcar_server.endpoints.relay import INNER, Relay
 if TYPE_CHECKING:
     import contextlib
     import socket
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from grpc import ServicerContext
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.rates import Rates
     from sealcar_server.access.sessions import Sessions
     from sealcar_server.endpoints.grpc_server import GrpcServer
+    from sealcar_server.hardening.confinement import Step
     from sealcar_server.metrics import Metrics
     from sealcar_server.remote_access import RemoteAccess
     from sealcar_server.service.assembly import Service
@@ -75,7 +76,7 @@ class GrpcDoors:
         # of all that come by Unix sockets; those on TCP have their own, which nobody here waits for
         self.streams: Final = [self._streams()]
 
-    def start_admin(self, folder: Path, policy: LivePolicy) -> None:
+    def start_admin(self, folder: Path, policy: LivePolicy, steps: Sequence[Step]) -> None:
         """Serve operators; the socket's mode admits nobody else than the daemon's user and root.
 
         Raises:
@@ -88,7 +89,7 @@ class GrpcDoors:
         )
         exporter = parts.service.key_exporter if parts.settings.admin.tink_export else None
         keys = KeysServicer(parts.service.keys, exporter)
-        server = admin_server(path, guard, keys, AdminServicer(policy, parts.trail))
+        server = admin_server(path, guard, keys, AdminServicer(policy, parts.trail, steps))
         self._serve(server)
         self._stack.callback(path.unlink, missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.daemon import Daemon, environment
+from support.daemon import Daemon, environment, run_command
 from support.implant import DONE, HARMLESS, planted, wake
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish
 from support.raw_clients import until
@@ -84,6 +85,18 @@ def test_it_looks_into_no_process_and_asks_nothing_of_the_kernel_that_the_daemon
 
 def test_it_has_no_power_of_root(found: dict[str, dict[str, str]]) -> None:
     assert DONE not in found["powers"].values(), found["powers"]
+
+
+def test_operators_see_each_step_and_why_one_is_left_out(tmp_path: Path) -> None:
+    with Daemon(tmp_path, settings={"hardening.seccomp": "off"}) as daemon:
+        status = ("status", "--admin", str(daemon.admin))
+        seen = run_command(*status, "--json", SEALCAR_SOCKET=str(daemon.socket))
+        shown = run_command(*status, SEALCAR_SOCKET=str(daemon.socket))
+    steps = json.loads(seen.stdout)["hardening"]
+    off = {"step": "seccomp", "state": "off", "reason": 'hardening.seccomp is "off"'}
+    assert steps == [*({"step": step, "state": "on", "reason": ""} for step in STEPS), off]
+    assert f"hardening  {', '.join(STEPS)}\n" in shown.stdout
+    assert 'seccomp off: hardening.seccomp is "off"\n' in shown.stdout
 
 
 def test_every_thread_is_held_and_each_step_is_in_the_log(daemon: Daemon) -> None:

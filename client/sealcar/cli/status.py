@@ -16,7 +16,7 @@ from sealcar.errors import UnavailableError
 if TYPE_CHECKING:
     from sealcar.client import Client, DaemonState
     from sealcar.custody import KeysStatus
-    from sealcar.oversight import Oversight
+    from sealcar.oversight import HardeningStep, Oversight
 
 ISOLATION: Final = {
     "uid": "uid: clients are other users than the daemon",
@@ -48,7 +48,7 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
     Exit code 0 while it serves, 4 while it doesn't: fit for a probe of liveness. One that an
     operator locked lives on, and says so; gRPC health reports it as NOT_SERVING. Operators
     who can open the admin socket also see every key-encryption key, asked for its health now, the
-    policy in force and the last line of the audit log.
+    policy in force, what the daemon gave up at its start and the last line of the audit log.
     """
     state = client.state()
     inside = None if admin is None else _inside(admin)
@@ -94,12 +94,22 @@ def _show(state: DaemonState) -> None:
 def _show_oversight(seen: Oversight) -> None:
     broken = ", but its file can't be used now" if seen.policy.broken else ""
     click.echo(f"{'policy':<10} generation {seen.policy.generation} in force{broken}")
+    _show_hardening(seen.hardening)
     if seen.audit is None:
         click.echo(f"{'audit':<10} no log")
         return
     stuck = "" if seen.audit.writable else "; CAN'T BE WRITTEN"
     last = f"--sequence {seen.audit.sequence} --mac {seen.audit.mac}"
     click.echo(f"{'audit':<10} {last}{stuck}")
+
+
+def _show_hardening(steps: tuple[HardeningStep, ...]) -> None:
+    on = ", ".join(each.step for each in steps if each.state == "on")
+    click.echo(f"{'hardening':<10} {report.plain(on) or 'NONE'}")
+    for each in steps:
+        if each.reason:
+            told = f"{each.step} {each.state}: {each.reason}"
+            click.echo(f"{'':<10} {report.plain(told)}")
 
 
 def show_keys(keys: KeysStatus) -> None:
