@@ -30,11 +30,14 @@ COUNTS = {
     "sealcar_grpc_requests",
     "sealcar_policy_generation",
     "sealcar_policy_broken",
+    "sealcar_refusals",
+    "sealcar_rolled_back",
+    "sealcar_tls_broken",
     "sealcar_audit_writable",
     "sealcar_locked",
     "sealcar_draining",
 }
-LABELS = {"direction", "delivery", "phase", "rule", "mode", "method", "code", "le"}
+LABELS = {"direction", "delivery", "phase", "rule", "mode", "method", "code", "le", "reason"}
 
 
 @pytest.fixture(scope="module")
