@@ -6,6 +6,7 @@ What was started last is stopped first. Sockets come last: when a client can con
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import socket as sockets
@@ -154,6 +155,9 @@ class _Daemon:
         self.policy.follow(self._revoke)
         confinement.complete()
         self._announce()
+        # what is there by now stays: looking for garbage in it would hold up every thread
+        gc.collect()
+        gc.freeze()
 
     def keep_house(self) -> None:
         """Notice other files, and abort transactions that nobody uses any more."""

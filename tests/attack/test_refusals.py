@@ -21,7 +21,7 @@ from sealcar.errors import ExhaustedError, RolledBackError
 from sealcar.v1 import common_pb2, payloads_pb2
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.access.audit.refusals import MOST, Refusals
-from sealcar_server.endpoints.data_rings import SIZE
+from sealcar_server.transfer.rings import SIZE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -45,3 +45,40 @@ def test_all_that_is_queued_is_done_before_the_end(blocked: threading.Event) -> 
     blocked.set()
     chores.close()
     assert sorted(done) == list(range(MANY))
+
+
+def test_of_one_owner_one_chore_computes_at_a_time_and_those_that_wait_hold_up_none() -> None:
+    chores = Chores()
+    both = threading.Barrier(2)
+    order: list[str] = []
+
+    def wait() -> None:
+        # two that wait for each other get together, though one owner's are begun one by one
+        both.wait(10)
+        order.append("met")
+
+    chores.put("one", wait)
+    chores.put("one", wait)
+    for number in range(100):
+        chores.put("one", functools.partial(order.append, str(number)))
+    chores.close()
+    assert order.count("met") == 2
+    assert {*order} == {"met", *map(str, range(100))}
+
+
+def test_owners_take_turns_however_much_one_has_queued() -> None:
+    chores = Chores()
+    begin = threading.Event()
+    done: list[str] = []
+
+    def wait() -> None:
+        begin.wait(10)
+
+    for _ in range(8):
+        chores.put(object(), wait)
+    for _ in range(100):
+        chores.put("many", functools.partial(done.append, "many"))
+    chores.put("one", functools.partial(done.append, "one"))
+    begin.set()
+    chores.close()
+    assert done.index("one") < 20

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import threading
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -23,13 +23,16 @@ from sealcar_server.endpoints.connection import Connection
 from sealcar_server.endpoints.data_door import Door, Limits, Services
 from sealcar_server.endpoints.data_requests import Requests
 from sealcar_server.endpoints.data_turns import Phase
+from sealcar_server.endpoints.data_watch import Watch
 
 if TYPE_CHECKING:
     import socket as sockets
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _log: Final = structlog.get_logger("sealcar.data")
-_ACCEPTED: Final = 32  # at a time, before others have their turn
+_ACCEPTED: Final = 4  # at a time, before others have their turn
+_TURNS: Final = 1  # between two looks whether somebody else has something
+_OURSELVES: Final = object()
 _TICK: Final = 0.5
 _PAUSE: Final = 0.05
 
@@ -50,7 +53,7 @@ class DataSocket:
         self._listeners = listeners
         self._services = services
         self._limits = limits
-        self._selector = selectors.DefaultSelector()
+        self._watch = Watch()
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._door = Door(services, limits, self._wake)
         self._connections: set[Connection] = set()
@@ -61,7 +64,7 @@ class DataSocket:
 
     def start(self) -> None:
         """Listen, and serve until `close`."""
-        self._selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
+        self._watch.add(self._wakeup, _OURSELVES, self._woken)
         for listener in self._listeners.values():
             listener.settimeout(0)
         self._listen()
@@ -105,13 +108,12 @@ class DataSocket:
             self._thread.join()
         for listener in self._listeners.values():
             listener.close()
-        self._selector.close()
+        self._watch.close()
         os.close(self._wakeup)
 
     def closing(self, connection: Connection) -> None:
         """Stop watching a connection."""
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(connection.fileno())
+        self._watch.remove(connection.fileno())
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection."""
@@ -123,17 +125,14 @@ class DataSocket:
 
     def _listen(self) -> None:
         for name, listener in self._listeners.items():
-            self._selector.register(
-                listener,
-                selectors.EVENT_READ,
-                lambda name=name, listener=listener: self._accept(name, listener),
+            self._watch.add(
+                listener.fileno(), name, partial(self._serve, partial(self._accept, name, listener))
             )
 
     def _be_deaf(self) -> None:
         """Accept nothing for a while: else the thread would spin on what it can't accept."""
         for listener in self._listeners.values():
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(listener)
+            self._watch.remove(listener.fileno())
         self._deaf_until = time.monotonic() + _PAUSE
 
     def _busy(self) -> bool:
@@ -151,8 +150,8 @@ class DataSocket:
     def _run(self) -> None:
         ticked = time.monotonic()
         while not self._stopping:
-            for key, _ in self._selector.select(_PAUSE if self._deaf_until else _TICK):
-                self._serve(key.data)
+            for call in self._watch.turns(_PAUSE if self._deaf_until else _TICK, _TURNS):
+                call()
             self._door.run_posted()
             now = time.monotonic()
             if self._deaf_until and now >= self._deaf_until:
@@ -163,13 +162,10 @@ class DataSocket:
                 self._tick(now)
         self._shut()
 
-    def _serve(self, call: object) -> None:
-        connection = call if isinstance(call, Connection) else None
+    @staticmethod
+    def _serve(call: Callable[[], None], connection: Connection | None = None) -> None:
         try:
-            if connection is not None:
-                connection.readable()
-            elif callable(call):
-                call()
+            call()
         except Exception:  # noqa: BLE001  (the thread serves all: a defect costs one connection)
             _log.exception("a packet wasn't handled")
             if connection is not None:
@@ -198,7 +194,8 @@ class DataSocket:
         connection.handlers = Requests(connection, self._state).handlers()
         self._connections.add(connection)
         self._of_uid[peer.principal.uid] += 1
-        self._selector.register(sock, selectors.EVENT_READ, connection)
+        serve = partial(self._serve, connection.readable, connection)
+        self._watch.add(sock.fileno(), peer.principal.account, serve)
         limits = self._limits
         if (
             len(self._connections) > limits.connections

@@ -1,0 +1,73 @@
+"""Whose packet is next: of all that is there to be read, one of each caller after the other.
+
+Without it a caller with many connections would have as many turns as he has connections while
+another one waits for his only one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+_READABLE: Final = select.EPOLLIN | select.EPOLLONESHOT
+
+
+@dataclass(eq=False)
+class Watched:
+    """A descriptor, whose it is, and what is called when it can be read."""
+
+    fd: int
+    owner: Hashable
+    call: Callable[[], None]
+    gone: bool = False
+
+
+class Watch:
+    """For one thread. A descriptor that is due isn't looked at before it had its turn."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._watched: dict[int, Watched] = {}
+        self._due: OrderedDict[Hashable, deque[Watched]] = OrderedDict()
+
+    def add(self, fd: int, owner: Hashable, call: Callable[[], None]) -> None:
+        """Watch a descriptor from now on."""
+        self._watched[fd] = Watched(fd, owner, call)
+        self._epoll.register(fd, _READABLE)
+
+    def remove(self, fd: int) -> None:
+        """Watch it no longer; fine if it isn't watched."""
+        watched = self._watched.pop(fd, None)
+        if watched is not None:
+            # its number may be another one's before its turn comes
+            watched.gone = True
+            with contextlib.suppress(OSError, ValueError):
+                self._epoll.unregister(fd)
+
+    def turns(self, timeout: float, most: int) -> Iterator[Callable[[], None]]:
+        """Wait until something can be read, and yield what is to be called, at most so many."""
+        for fd, _ in self._epoll.poll(0 if self._due else timeout):
+            watched = self._watched.get(fd)
+            if watched is not None:
+                self._due.setdefault(watched.owner, deque()).append(watched)
+        for _ in range(most):
+            if not self._due:
+                return
+            owner, queue = self._due.popitem(last=False)
+            watched = queue.popleft()
+            if queue:
+                self._due[owner] = queue
+            if not watched.gone:
+                yield watched.call
+            if not watched.gone:
+                self._epoll.modify(watched.fd, _READABLE)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        self._epoll.close()

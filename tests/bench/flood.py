@@ -1,0 +1,105 @@
+"""What a flood from one uid does to another's small reads: ratios of one run, as root.
+
+Every figure compares with reads in the same run while nobody floods. Daemon and reader come first
+for the machine's scheduler, and those who flood last: what is shown is what the daemon lets them do
+to others, not that a machine has so many cores only, or is busy with something else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench import flooding
+from support.daemon import Daemon, environment
+from support.payload_packages import publish, varied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_READER: Final = 4701
+_FLOODER: Final = 4702
+_SETTLING: Final = 1.0
+
+
+def measure(reads: int) -> dict[str, dict[str, float]]:
+    """Return milliseconds and ratios of each kind of flood."""
+    os.nice(-15)
+    found: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        daemon = Daemon(Path(folder), reachable=True)
+        for uid in (_READER, _FLOODER):
+            daemon.grant(uid)
+        with daemon, daemon.connect(peer_uid=os.geteuid()) as client:
+            publish(client, {"big": varied(32 << 20), "small": b"plain words"})
+            with _program("reader", daemon, _READER) as reader:
+                assert reader.stdout
+                assert reader.stdout.readline() == b"ready\n"
+                quiet = [_read(reader, reads)]
+                for kind in [role for role in flooding.ROLES if role != "reader"]:
+                    with ExitStack() as floods:
+                        for _ in range(2):
+                            floods.enter_context(_program(kind, daemon, _FLOODER))
+                        time.sleep(_SETTLING)
+                        seconds = _read(reader, reads)
+                    time.sleep(_SETTLING)
+                    quiet.append(_read(reader, reads))
+                    found[kind] = _figures(seconds, [each for one in quiet[-2:] for each in one])
+    return found
+
+
+def _figures(seconds: list[float], quiet: list[float]) -> dict[str, float]:
+    return {
+        "quiet p50": _quantile(quiet, 0.5) * 1000,
+        "quiet p99": _quantile(quiet, 0.99) * 1000,
+        "p50": _quantile(seconds, 0.5) * 1000,
+        "p99": _quantile(seconds, 0.99) * 1000,
+        "ratio of p99": _quantile(seconds, 0.99) / _quantile(quiet, 0.99),
+    }
+
+
+def _quantile(values: list[float], part: float) -> float:
+    return sorted(values)[int(len(values) * part)]
+
+
+def _read(reader: subprocess.Popen[bytes], count: int) -> list[float]:
+    assert reader.stdin
+    assert reader.stdout
+    reader.stdin.write(b"%d\n" % count)
+    reader.stdin.flush()
+    seconds: list[float] = json.loads(reader.stdout.readline())
+    return seconds
+
+
+@contextmanager
+def _program(role: str, daemon: Daemon, uid: int) -> Iterator[subprocess.Popen[bytes]]:
+    program = subprocess.Popen(
+        [sys.executable, flooding.__file__, role, str(daemon.socket), str(uid)],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        yield program
+        assert program.poll() is None, f"{role} ended by itself"
+    finally:
+        program.kill()
+        program.communicate()
+
+
+def text(found: dict[str, dict[str, float]]) -> str:
+    """Return it as lines for people."""
+    lines = [f"{'flood':20}" + "".join(f"{key:>14}" for key in next(iter(found.values())))]
+    lines += [
+        f"{kind:20}" + "".join(f"{value:14.2f}" for value in figures.values())
+        for kind, figures in found.items()
+    ]
+    return "\n".join(lines) + "\n"
