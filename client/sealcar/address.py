@@ -15,7 +15,7 @@ from typing import Final, Self
 from urllib.parse import unquote_to_bytes
 
 from sealcar import names
-from sealcar.errors import InvalidNameError
+from sealcar.errors import InvalidNameError, InvalidRequestError
 
 SHAPE: Final = "NAME[@VERSION][/COMPONENT[/VARIANT[/PAYLOAD]]]"
 _PARTS: Final = 4
@@ -62,6 +62,18 @@ class Address:
         if payload or len(inner) == _PARTS - 1:
             names.payload(payload)
         return cls(_decode(name, text), _decode(version, text), component, variant, payload)
+
+    @classmethod
+    def whole(cls, text: str) -> Self:
+        """Read the address of a package, and of nothing in it.
+
+        Raises:
+            InvalidNameError: as `parse`. InvalidRequestError: it names more.
+        """
+        address = cls.parse(text)
+        if address != address.package:
+            raise InvalidRequestError(f"this takes a whole package: {address.package}")
+        return address
 
     def __str__(self) -> str:
         """Write it so that `parse` gives it back."""

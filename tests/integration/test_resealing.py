@@ -122,7 +122,7 @@ def test_validate_lists_all_that_is_wrong(shared: Daemon, name: str) -> None:
     ]
     text = said(shared, "validate", f"{name}@1", "--generation", "1", code=1)
     assert f"error: size: {COMPONENT}/{VARIANT}/model.onnx: has 5 bytes" in text
-    assert "2 errors, 1 warnings" in text
+    assert "2 errors, 1 warning" in text
     assert str(shared.store) not in text
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sealcar import names
 from sealcar.address import Address
-from sealcar.errors import InvalidNameError
+from sealcar.errors import InvalidNameError, InvalidRequestError
 
 STORE = st.from_regex(names._STORE, fullmatch=True)
 
@@ -91,3 +91,9 @@ def test_the_shapes_that_the_help_names(text: str, address: Address) -> None:
 def test_what_is_not_an_address_is_refused(text: str) -> None:
     with pytest.raises(InvalidNameError):
         Address.parse(text)
+
+
+def test_where_a_whole_package_is_meant_nothing_in_it_is_taken() -> None:
+    assert Address.whole("ocr@1.2") == Address("ocr", "1.2")
+    with pytest.raises(InvalidRequestError, match=r"whole package: ocr@1\.2$"):
+        Address.whole("ocr@1.2/det")

@@ -1,4 +1,4 @@
-"""The calls that change which packages there are."""
+"""The calls that change which packages and generations there are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sealcar.asking import asking
+from sealcar.catalogue import findings
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import package_store_pb2 as pb
 from sealcar.v1.package_store_pb2_grpc import PackageStoreStub
@@ -115,6 +116,31 @@ class Managing:
             freed += answer.freed
             if dry_run or len(answer.generations) < _AT_ONCE:
                 return Pruned(tuple(went), freed)
+
+    def reseal(
+        self, name: str, version: str = "", *, manifest_sha256: bytes | None = None
+    ) -> findings.Resealed:
+        """Seal a manifest that was edited in the store, as a new generation.
+
+        Args:
+            name: of the package.
+            version: empty: the current one. Always its newest generation.
+            manifest_sha256: of the manifest that is vouched for; None: only look what differs.
+
+        Raises:
+            ConflictError: the manifest was changed since it was looked at.
+            WrongStateError: nothing differs from what was sealed.
+            InvalidPackageError: what the manifest says now can't be sealed.
+            UnknownFormatError: the manifest lost its seal record.
+        """
+        with asking():
+            request = pb.ResealRequest(
+                package=common.PackageRef(name=name, version=version),
+                manifest_sha256=manifest_sha256 or b"",
+                dry_run=manifest_sha256 is None,
+            )
+        with self._rpc.translating("reseal"):
+            return findings.resealed(self._stub().Reseal(request, timeout=self._rpc.timeout))
 
     @property
     def _patience(self) -> float:

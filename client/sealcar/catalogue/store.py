@@ -221,31 +221,6 @@ class Catalogue(Managing):
         with self._rpc.translating("validate"):
             return findings.validated(self._stub().Validate(request, timeout=self._rpc.timeout))
 
-    def reseal(
-        self, name: str, version: str = "", *, manifest_sha256: bytes | None = None
-    ) -> findings.Resealed:
-        """Seal a manifest that was edited in the store, as a new generation.
-
-        Args:
-            name: of the package.
-            version: empty: the current one. Always its newest generation.
-            manifest_sha256: of the manifest that is vouched for; None: only look what differs.
-
-        Raises:
-            ConflictError: the manifest was changed since it was looked at.
-            WrongStateError: nothing differs from what was sealed.
-            InvalidPackageError: what the manifest says now can't be sealed.
-            UnknownFormatError: the manifest lost its seal record.
-        """
-        with asking():
-            request = pb.ResealRequest(
-                package=common.PackageRef(name=name, version=version),
-                manifest_sha256=manifest_sha256 or b"",
-                dry_run=manifest_sha256 is None,
-            )
-        with self._rpc.translating("reseal"):
-            return findings.resealed(self._stub().Reseal(request, timeout=self._rpc.timeout))
-
     def close(self) -> None:
         """Close the connection."""
         self._rpc.close()

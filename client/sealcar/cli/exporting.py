@@ -83,9 +83,7 @@ def export(  # noqa: PLR0913  (one parameter an option)
     With --to sealed for somebody else, whose daemon has the private half of the key: `sealcar
     import` there wraps it under that store's own key. He can open this package from then on.
     """
-    wanted = Address.parse(address)
-    if wanted != wanted.package:
-        raise InvalidRequestError(f"export takes a whole package: {wanted.package}")
+    wanted = Address.whole(address)
     if not_after and recipient is None:
         raise InvalidRequestError("--not-after needs --to")
     # an empty one is a variable that isn't set, and nobody's package

@@ -17,7 +17,7 @@ from sealcar.cli.operator import asks_the_admin_socket
 from sealcar.cli.progress import packages_moving
 from sealcar.cli.shredding import shred
 from sealcar.cli.status import show_keys
-from sealcar.errors import InvalidRequestError, WrongStateError
+from sealcar.errors import WrongStateError
 
 if TYPE_CHECKING:
     from sealcar.admin import Admin
@@ -189,9 +189,7 @@ def _refuse_if_needed(admin: Admin, version: str, alias: str) -> None:
 
 
 def _package(text: str) -> tuple[str, str]:
-    address = Address.parse(text)
-    if address != address.package:
-        raise InvalidRequestError(f"--package takes a whole package: {address.package}")
+    address = Address.whole(text)
     return address.name, address.version
 
 

@@ -93,7 +93,7 @@ def prune(client: Reached, address: str, *, keep: int, dry_run: bool, as_json: b
     Those in use stay: that somebody opened or read within ten minutes, or that a transaction is
     based on; so does the one that a pin of the policy names.
     """
-    wanted = _whole(address) if address else None
+    wanted = Address.whole(address) if address else None
     name, version = (wanted.name, wanted.version) if wanted else ("", "")
     done = client.catalogue.prune(name, version, keep=keep, dry_run=dry_run)
     if as_json:
@@ -115,14 +115,7 @@ def _ask(what: str, *, as_json: bool) -> None:
 
 
 def _version(text: str) -> Address:
-    address = _whole(text)
+    address = Address.whole(text)
     if not address.version:
         raise InvalidRequestError(f"name a version, as in {address.name}@1")
-    return address
-
-
-def _whole(text: str) -> Address:
-    address = Address.parse(text)
-    if address != address.package:
-        raise InvalidRequestError(f"this takes a whole package: {address.package}")
     return address

@@ -11,7 +11,7 @@ import click
 from sealcar.address import Address
 from sealcar.cli import report
 from sealcar.cli.listener import asks_the_daemon, prints_json
-from sealcar.errors import InvalidRequestError, WrongStateError
+from sealcar.errors import WrongStateError
 
 if TYPE_CHECKING:
     from sealcar.catalogue import Resealed
@@ -34,9 +34,7 @@ def reseal(client: Reached, package: str, *, yes: bool, dry_run: bool, as_json: 
     then. Whatever it says is vouched for from now on: so read what differs, which is shown first.
     Payloads stay as they are. The edited generation stays refused.
     """
-    wanted = Address.parse(package)
-    if wanted != wanted.package:
-        raise InvalidRequestError(f"reseal takes a whole package: {wanted.package}")
+    wanted = Address.whole(package)
     seen = client.catalogue.reseal(wanted.name, wanted.version)
     if not as_json:
         _show(seen)

@@ -12,7 +12,7 @@ from sealcar.cli import report
 from sealcar.cli.listener import prints_json
 from sealcar.cli.locking import show_holders
 from sealcar.cli.operator import asks_the_admin_socket
-from sealcar.errors import InvalidRequestError, NotFoundError, WrongStateError
+from sealcar.errors import NotFoundError, WrongStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,9 +44,7 @@ def shred(admin: Admin, package: str, *, yes: bool, as_json: bool) -> None:
 
     What this can't reach is said before and after. Exit code 1 without --yes.
     """
-    address = Address.parse(package)
-    if address != address.package:
-        raise InvalidRequestError(f"shred takes a whole package: {address.package}")
+    address = Address.whole(package)
     generations = _generations(admin, address)
     if not as_json:
         click.echo(f"to be removed: {address}, {generations} generations")

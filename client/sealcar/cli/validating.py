@@ -11,7 +11,6 @@ from sealcar.address import Address
 from sealcar.cli import report
 from sealcar.cli.inspecting import UNVERIFIED
 from sealcar.cli.listener import asks_the_daemon, prints_json
-from sealcar.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from sealcar.catalogue import Validated
@@ -36,9 +35,7 @@ def validate(client: Reached, address: str, *, generation: int, as_json: bool) -
 
     Exit code 1 if there are errors; warnings alone are none.
     """
-    wanted = Address.parse(address)
-    if wanted != wanted.package:
-        raise InvalidRequestError(f"validate takes a whole package: {wanted.package}")
+    wanted = Address.whole(address)
     found = client.catalogue.validate(wanted.name, wanted.version, generation)
     if as_json:
         report.emit(asdict(found))

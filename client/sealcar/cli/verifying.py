@@ -15,7 +15,7 @@ from sealcar.address import Address
 from sealcar.cli import report
 from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.cli.progress import bytes_moving
-from sealcar.errors import InvalidRequestError, KeyUnavailableError, ResourceError
+from sealcar.errors import KeyUnavailableError, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,9 +47,7 @@ def verify(client: Reached, address: str, *, resume: str, generation: int, as_js
     Exit code 6 if anything isn't what the holder of the key wrote; the message names the first
     such payload.
     """
-    wanted = Address.parse(address)
-    if wanted != wanted.package:
-        raise InvalidRequestError(f"verify takes a whole package: {wanted.package}")
+    wanted = Address.whole(address)
     begun = time.monotonic()
     again = f"sealcar verify {wanted}" + (f" --generation {generation}" if generation else "")
     with bytes_moving(f"verifying {wanted}", quiet=as_json) as show, _resumable(again) as keep:
