@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sealcar.ort.runtime import Session, SessionOptions
     from sealcar.ort.sessions import Provider
     from sealcar.ort.sources import Source
+    from sealcar.remote import RemoteClient
 
 # with it a provider may take a blob from a session that has read it before
 _SHARED: Final = "ep.share_ep_contexts"
@@ -43,7 +44,7 @@ _BORROWING: Final = (
 
 @overload
 def load(
-    source: Client,
+    source: Client | RemoteClient,
     package: str,
     *,
     component: str | None = None,
@@ -71,7 +72,7 @@ def load(
 
 
 def load(  # noqa: PLR0913  (all but two are keyword-only)
-    source: Client | str | os.PathLike[str],
+    source: Client | RemoteClient | str | os.PathLike[str],
     package: str | None = None,
     *,
     component: str | None = None,

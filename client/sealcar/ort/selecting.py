@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sealcar.modelpackage import Package
     from sealcar.ort.runtime import SessionOptions
     from sealcar.ort.sessions import Provider
+    from sealcar.remote import RemoteClient
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Selection(Choice):
 
 
 def select(  # noqa: PLR0913  (all but four are keyword-only)
-    client: Client,
+    client: Client | RemoteClient,
     package: str,
     component: str | None = None,
     session_options: SessionOptions | None = None,

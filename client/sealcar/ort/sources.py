@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from sealcar.transfer.any_scope import AnyScope
     from sealcar.transfer.payloads import PayloadRef
-    from sealcar.transfer.reading import Scope
 
 MODEL: Final = "model"
 INITIALIZERS: Final = "initializers"
@@ -109,7 +109,7 @@ class Source(Readable, Protocol):
 class SealedSource:
     """A variant in the daemon's store: names are looked up among its payloads, and nowhere else."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: AnyScope) -> None:
         self._scope = scope
         self.reader = scope.reader
         self.read = scope.read
