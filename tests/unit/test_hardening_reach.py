@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sealcar_server.hardening import reach
 from sealcar_server.hardening.landlock import CHANGE, READ, Right
 from sealcar_server.settings_reading import read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LEAST = """
 [daemon]
@@ -83,7 +80,7 @@ def test_a_link_to_a_directory_may_be_replaced_by_another_one(tmp_path: Path) ->
 
 def test_what_lies_in_the_root_directory_opens_nothing_else(tmp_path: Path) -> None:
     found = needed(tmp_path, "policy.file=/policy.toml")
-    assert (tmp_path.__class__("/policy.toml"), READ) in found.places
+    assert (Path("/policy.toml"), READ) in found.places
     assert rights(found, tmp_path) == Right(0)
 
 
@@ -110,8 +107,16 @@ def test_a_proxy_is_reached_by_those_who_use_it(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     assert needed(tmp_path).connect == set()
+    monkeypatch.setenv("https_proxy", "second.example:3129")
     kms = needed(tmp_path, "keys.default.uri=aws-kms:alias/kek?region=eu-central-1")
-    assert kms.connect == {443, 80, 53, 3128}
+    assert kms.connect == {443, 80, 53, 3128, 3129}
+
+
+def test_names_of_hosts_are_found_after_the_network_changed(tmp_path: Path) -> None:
+    folder = Path("/etc/resolv.conf").resolve().parent
+    assert (folder, READ) not in needed(tmp_path).places
+    vault = needed(tmp_path, "keys.default.uri=vault:https://a/transit/b")
+    assert (folder, READ) in vault.places
 
 
 @pytest.mark.parametrize(

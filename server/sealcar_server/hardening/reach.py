@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 _HTTPS: Final = 443
 _HTTP: Final = 80
 _DOMAIN: Final = 53
+_RESOLVER: Final = Path("/etc/resolv.conf")  # replaced whenever the network changes
 # the machine's own: shared libraries, names of hosts and users, time zones, authorities
 _SYSTEM: Final = (
-    *("/usr", "/lib", "/lib32", "/lib64"),
+    *("/usr", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store"),
     *("/etc/ld.so.cache", "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf"),
     *("/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/resolv.conf", "/etc/services"),
-    *("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/run/systemd/resolve"),
+    *("/etc/ssl", "/etc/pki", "/etc/ca-certificates"),
     *("/dev/urandom", "/dev/random", "/dev/zero", "/sys/devices/system/cpu"),
     # who a caller is, and this process itself
     "/proc",
@@ -109,13 +110,17 @@ def _add_key(reach: Reach, alias: str, key: Key) -> None:
         reach.connect |= {_port(key.uri.address), _DOMAIN}
     elif scheme == "aws-kms":
         reach.connect |= {_HTTPS, _HTTP, _DOMAIN, *_aws_ports(key.uri)}
-        reach.places += [(Path("~/.aws").expanduser(), READ)]
+        # no home is known of a user without a name, as containers have
+        reach.places += [(Path(os.path.expanduser("~/.aws")), READ)]  # noqa: PTH111
         for name in _AWS_FILES:
             if os.environ.get(name):
                 reach.places += _around(Path(os.environ[name]), READ)
     elif scheme not in FILES and (scheme != RECIPIENT or key.uri.parameters):
         # a token's library may speak to whatever it likes
         reach.anywhere.append(alias)
+    else:
+        return
+    reach.places += _around(_RESOLVER, READ)
 
 
 def _aws_ports(uri: KeyUri) -> Iterator[int]:
@@ -129,7 +134,7 @@ def _aws_ports(uri: KeyUri) -> Iterator[int]:
 def _port(url: str) -> int:
     # what is no URL is told by the provider
     with suppress(ValueError):
-        parts = urlsplit(url)
+        parts = urlsplit(url if "//" in url else f"//{url}")
         return parts.port or (_HTTP if parts.scheme == "http" else _HTTPS)
     return _HTTPS
 
@@ -155,6 +160,8 @@ def _interpreter() -> Iterator[Path]:
     # `python -m` puts the current directory there, which is no library
     here = Path.cwd()
     yield from (path for path in map(Path, filter(None, sys.path)) if path != here)
+    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    yield from map(Path, filter(None, libraries))
 
 
 def _programs() -> Iterator[Path]:
