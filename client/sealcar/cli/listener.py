@@ -98,15 +98,19 @@ def _of_this_machine(command: Callable[..., None]) -> Callable[..., None]:
         help="Directory with the daemon's sockets; by default /run/sealcar/default"
         " or $XDG_RUNTIME_DIR/sealcar/default.",
     )
-    timeout = click.option(
+    return socket(waits(command, 10.0, "the daemon, and for each of its answers"))
+
+
+def waits(command: Callable[..., None], seconds: float, what: str) -> Callable[..., None]:
+    """Give a command `--timeout`."""
+    return click.option(
         "--timeout",
         type=click.FloatRange(0.1, 3600),
-        default=10.0,
+        default=seconds,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for the daemon, and for each of its answers.",
-    )
-    return socket(timeout(command))
+        help=f"How long to wait for {what}.",
+    )(command)
 
 
 def _taken(options: dict[str, object]) -> dict[str, object]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sealcar.cli.listener import waits
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,14 +25,6 @@ def asks_the_admin_socket(command: Callable[..., None]) -> Callable[..., None]:
         help="Directory with the daemon's admin socket; by default `admin` beside the directory"
         " with the daemon's other sockets.",
     )
-    @click.option(
-        "--timeout",
-        type=click.FloatRange(0.1, 3600),
-        default=30.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long to wait for each of the daemon's answers.",
-    )
     @wraps(command)
     def connected(admin: Path | None, timeout: float, **options: object) -> None:
         from sealcar.admin import Admin  # noqa: PLC0415  (loads gRPC, which --help needn't)
@@ -42,4 +36,4 @@ def asks_the_admin_socket(command: Callable[..., None]) -> Callable[..., None]:
         with Admin(location.directory, peer_uid=uid, timeout=timeout) as socket:
             command(socket, **options)
 
-    return connected
+    return waits(connected, 30.0, "each of the daemon's answers")
