@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar.errors import DamagedError, NotAuthenticError, SealcarError, StorageError
-from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service import tagged
 from sealcar_server.store.places import store_package, store_version
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class AssetIndex:
                 data = self._store.read_asset_entry(label)
                 if data is None:
                     return None
-                text, tag = _envelope(data)
+                text, tag = tagged.parsed(data, _WHAT)
                 keys.verify_tag(text, tag)
                 return _parsed(text, label)
             except (DamagedError, StorageError) as error:
@@ -76,20 +76,15 @@ class AssetIndex:
             with self._key.open() as keys:
                 label = keys.asset_label(alias, uri)
                 text = json.dumps({"label": label, **vars(entry)}, separators=(",", ":")).encode()
-                envelope = record.envelope(text, keys.tag(text))
-            self._store.write_asset_entry(label, json.dumps(envelope).encode() + b"\n")
+                data = tagged.tagged(text, keys)
+            self._store.write_asset_entry(label, data)
         except SealcarError as error:
             _log.warning("the index of assets can't be written", reason=str(error))
 
 
 def read_entry(data: bytes, label: str) -> AssetEntry:
     """Read an entry that nobody has authenticated; NotAuthenticError if it is none."""
-    return _parsed(_envelope(data)[0], label)
-
-
-def _envelope(data: bytes) -> tuple[bytes, bytes]:
-    value = strict_json(data, _WHAT, error=NotAuthenticError)
-    return record.open_envelope({"additional_metadata": {"sealcar": value}})
+    return _parsed(tagged.parsed(data, _WHAT)[0], label)
 
 
 def _parsed(text: bytes, label: str) -> AssetEntry:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError, StorageError
-from sealcar_server.sealing import record
-from sealcar_server.sealing.strictjson import strict_json
+from sealcar.errors import DamagedError, NotFoundError, StorageError
+from sealcar_server.service.finding import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +70,5 @@ def _of_version(store: LocalStore, name: str, version: str) -> Iterator[Hanging]
 
 
 def _wrapping(store: LocalStore, name: str, version: str, number: int) -> tuple[str, str]:
-    manifest = store.generation(name, version, number).manifest()
-    text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
-    found = record.parse(text)
+    found = find(store.generation(name, version, number)).record
     return found.kek_alias, found.kek_version

@@ -6,13 +6,11 @@ that is wrapped for this store too.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from typing import TYPE_CHECKING
 
 from sealcar.errors import NotAuthenticError, NotFoundError, RolledBackError
-from sealcar_server.sealing import record
-from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service.finding import find
 
 if TYPE_CHECKING:
     from sealcar_server.service.opened import OpenedPackage
@@ -71,10 +69,9 @@ def check_key(seen: Sighting | None, key: bytes) -> None:
 def _predecessor(store: LocalStore, place: Generation, number: int, digest: bytes) -> bytes | None:
     """Return whom a predecessor names in turn; None if it was pruned."""
     try:
-        manifest = store.generation(place.name, place.version, number).manifest()
+        found = find(store.generation(place.name, place.version, number))
     except NotFoundError:
         return None
-    text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
-    if hashlib.sha256(text).digest() != digest:
+    if found.digest != digest:
         raise RolledBackError(f"generation {number} isn't what its successor was made from")
-    return record.parse(text).previous
+    return found.record.previous

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,7 @@ from sealcar_server.service import naming
 from sealcar_server.service.arriving import Arriving
 from sealcar_server.service.composing import MAX_SEEN
 from sealcar_server.service.references import is_uri
+from sealcar_server.service.trees import tree_uri
 
 if TYPE_CHECKING:
     from sealcar_server.sealing.derivation import PackageKeys
@@ -109,10 +109,7 @@ class IncomingAsset:
         Raises:
             InvalidPackageError: it is another one's.
         """
-        lines = hashlib.sha256()
-        for one in sorted(self.arrived, key=lambda one: one.name.encode()):
-            lines.update(f"{one.sha256.hex()}  {one.name}\n".encode())
-        if f"sha256:{lines.hexdigest()}" != self.uri:
+        if tree_uri({one.name: one.sha256 for one in self.arrived}) != self.uri:
             raise InvalidPackageError(f"the files of shared asset {self.uri} aren't those it names")
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError
-from sealcar_server.sealing import record
-from sealcar_server.sealing.strictjson import strict_json
+from sealcar.errors import DamagedError, NotFoundError
 from sealcar_server.service.asset_index import read_entry
+from sealcar_server.service.finding import find
 
 if TYPE_CHECKING:
     from sealcar_server.store.local import LocalStore
@@ -57,8 +56,7 @@ def _assets(store: LocalStore, name: str, version: str) -> frozenset[str]:
     # an import takes an asset over from the newest generation, so that one has to have it
     try:
         number = store.newest(name, version)
-        manifest = store.generation(name, version, number).manifest()
-        text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
-        return frozenset(asset.uri for asset in record.parse(text).assets)
+        found = find(store.generation(name, version, number))
+        return frozenset(asset.uri for asset in found.record.assets)
     except (DamagedError, NotFoundError):
         return frozenset()

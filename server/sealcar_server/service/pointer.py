@@ -16,9 +16,9 @@ from sealcar.errors import (
     StorageError,
 )
 from sealcar_server.access.policy import unknown_package
-from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service import tagged
 from sealcar_server.service.tombstones import Tombstones
 from sealcar_server.service.turns import Turns
 
@@ -82,7 +82,10 @@ class Pointers:
         """Return the current version as the pointer claims, unauthenticated; "" if unknown."""
         try:
             data = self._store.read_current(name)
-            return Pointer.parse(_envelope(data)[0]).version if data else self._only(name)
+            if not data:
+                return self._only(name)
+            text, _ = tagged.parsed(data, "current")
+            return Pointer.parse(text).version
         except (DamagedError, NotFoundError, StorageError):
             return ""
 
@@ -149,8 +152,8 @@ class Pointers:
             sequence = max(last, self._seen.pointer(name)) + 1
             pointer = Pointer(name, version, generation, sequence).serialise()
             with self._key.open() as keys:
-                envelope = record.envelope(pointer, keys.tag(pointer))
-            with self._store.stage_current(json.dumps(envelope).encode() + b"\n") as staged:
+                written = tagged.tagged(pointer, keys)
+            with self._store.stage_current(written) as staged:
                 yield before.version if before else ""
                 staged.publish(name)
             self._seen.saw_pointer(name, sequence)
@@ -159,7 +162,7 @@ class Pointers:
         known = self._known.get(name)
         if known is not None and known[0] == data:
             return known[1]
-        text, tag = _envelope(data)
+        text, tag = tagged.parsed(data, "current")
         with self._key.open() as keys:
             _verify(keys, text, tag)
         pointer = Pointer.parse(text)
@@ -175,11 +178,6 @@ class Pointers:
         if len(versions) != 1:
             raise NotFoundError("the package has no current version: name one")
         return versions[0]
-
-
-def _envelope(data: bytes) -> tuple[bytes, bytes]:
-    value = strict_json(data, "current", error=NotAuthenticError)
-    return record.open_envelope({"additional_metadata": {"sealcar": value}})
 
 
 def _verify(keys: PackageKeys, text: bytes, tag: bytes) -> None:

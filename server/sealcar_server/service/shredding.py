@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sealcar import names
-from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError, StorageError
-from sealcar_server.sealing import record
-from sealcar_server.sealing.strictjson import strict_json
+from sealcar.errors import DamagedError, NotFoundError, StorageError
+from sealcar_server.service.finding import find
 from sealcar_server.service.tombstones import Tombstone, Tombstones
 
 if TYPE_CHECKING:
@@ -97,8 +96,6 @@ class Shredder:
 
     def _record(self, name: str, version: str, number: int) -> SealRecord | None:
         try:
-            manifest = self._store.generation(name, version, number).manifest()
-            text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
-            return record.parse(text)
+            return find(self._store.generation(name, version, number)).record
         except (DamagedError, NotFoundError, StorageError):
             return None

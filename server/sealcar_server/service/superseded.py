@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import DamagedError, NotAuthenticError, NotFoundError
-from sealcar_server.sealing import record
-from sealcar_server.sealing.strictjson import strict_json
+from sealcar.errors import DamagedError, NotFoundError
+from sealcar_server.service.finding import find
 
 if TYPE_CHECKING:
     from sealcar_server.sealing.values import SealRecord
@@ -54,9 +53,7 @@ def remove_superseded(
 def _content(store: LocalStore, name: str, version: str, number: int) -> SealRecord | None:
     """Return a record without what a rewrap changes; None if it can't be read."""
     try:
-        manifest = store.generation(name, version, number).manifest()
-        text, _ = record.open_envelope(strict_json(manifest, error=NotAuthenticError))
-        found = record.parse(text)
+        found = find(store.generation(name, version, number)).record
     except (DamagedError, NotFoundError):
         return None
     return replace(found, generation=1, previous=b"", kek_alias="", kek_version="", wrapped=b"")

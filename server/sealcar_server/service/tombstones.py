@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import NotAuthenticError, NotFoundError
-from sealcar_server.sealing import record
 from sealcar_server.sealing.fields import Fields, b64
 from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service import tagged
 
 if TYPE_CHECKING:
     from sealcar_server.service.store_key import StoreKey
@@ -76,8 +76,7 @@ class Tombstones:
         data = self._store.read_tombstone(name, version)
         if data is None:
             return
-        value = strict_json(data, "tombstone", error=NotAuthenticError)
-        text, tag = record.open_envelope({"additional_metadata": {"sealcar": value}})
+        text, tag = tagged.parsed(data, "tombstone")
         with self._key.open() as keys:
             keys.verify_tag(text, tag)
         found = Tombstone.parse(text)
@@ -94,6 +93,5 @@ class Tombstones:
         """
         text = tombstone.serialise()
         with self._key.open() as keys:
-            envelope = record.envelope(text, keys.tag(text))
-        data = json.dumps(envelope).encode() + b"\n"
+            data = tagged.tagged(text, keys)
         self._store.write_tombstone(tombstone.name, tombstone.version, data)
