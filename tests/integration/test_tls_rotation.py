@@ -44,6 +44,7 @@ def test_certificates_are_replaced_while_it_serves(fresh: Served) -> None:
         fresh.authority = Authority()
         fresh.folder.joinpath("ca.pem").write_bytes(fresh.authority.certificate)
         fresh.certify()
+        fresh.reload()
         until(lambda: "certificates replaced" in fresh.events())
         # what was connected stays so, for a while
         before.packages.List(pb.ListRequest())
@@ -62,11 +63,13 @@ def test_certificates_are_replaced_while_it_serves(fresh: Served) -> None:
 def test_broken_new_certificates_change_nothing_and_are_told(fresh: Served) -> None:
     good = fresh.folder.joinpath("server.key").read_bytes()
     fresh.folder.joinpath("server.key").write_bytes(Authority().issue(OCR).key)
+    fresh.reload()
     until(lambda: "certificates not replaced" in fresh.events())
     assert fresh.daemon.metric("sealcar_tls_broken") == 1
     with fresh.client(OPERATOR) as client:
         assert list(client.catalogue.list()) == []
     fresh.folder.joinpath("server.key").write_bytes(good)
+    fresh.reload()
     until(lambda: fresh.daemon.metric("sealcar_tls_broken") == 0)
 
 
