@@ -13,6 +13,7 @@ from support.tampering import edit_record
 from sealcar.errors import (
     AlreadyExistsError,
     ConflictError,
+    ExhaustedError,
     InvalidNameError,
     InvalidRequestError,
     NotAuthenticError,
@@ -20,6 +21,7 @@ from sealcar.errors import (
     RolledBackError,
     WrongStateError,
 )
+from sealcar_server.service import state_file
 from sealcar_server.service.values import ImportPlan, ScopeKey
 
 if TYPE_CHECKING:
@@ -294,3 +296,20 @@ def test_what_was_shredded_and_not_removed_whole_keeps_its_tombstone(running: Ru
     running.service.keys.shred("ocr", "1")
     with pytest.raises(AlreadyExistsError):
         running.import_("ocr", "1")
+
+
+def test_what_the_daemon_could_not_remember_is_not_removed(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a crash would leave a version that looks as if it had been taken away by force."""
+
+    def full(*_: object) -> None:
+        raise ExhaustedError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(state_file, "replace", full)
+        with pytest.raises(ExhaustedError):
+            remove(running)
+        assert versions(running) == ["1", "2"]
+        assert running.read(SCOPE) == MODEL
+    assert remove(running) == (2, 1)

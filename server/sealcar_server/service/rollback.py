@@ -2,7 +2,8 @@
 
 The file lies in the daemon's state directory, not in the store. It is replaced by rename after
 every new sighting. A disk that is full keeps nobody from working: until the next sighting can be
-written, what was seen is remembered by this process alone, and the log says so.
+written, what was seen is remembered by this process alone, and the log says so. But what can't be
+remembered isn't removed.
 """
 
 from __future__ import annotations
@@ -93,10 +94,17 @@ class Seen:
             name: of the package.
             version: of it.
             newest: the number of its newest generation.
+
+        Raises:
+            ExhaustedError, StorageError: it can't be saved, so nothing may be removed.
         """
         with self._lock:
             self._leaving[name, version] = newest
-            self._save()
+            try:
+                self._write()
+            except SealcarError:
+                del self._leaving[name, version]
+                raise
 
     def left(self, name: str, version: str) -> None:
         """Remember that a version is removed, after `leaving`."""
@@ -131,6 +139,15 @@ class Seen:
                 self._save()
 
     def _save(self) -> None:
+        try:
+            self._write()
+        except SealcarError as error:
+            _log.error(
+                "what was seen can't be saved: a rollback over a restart would go unnoticed",
+                reason=error.message,
+            )
+
+    def _write(self) -> None:
         nested: dict[str, dict[str, dict[str, str | int]]] = {}
         for (name, version), seen in self._packages.items():
             entry: dict[str, str | int] = {"generation": seen.generation}
@@ -143,13 +160,7 @@ class Seen:
             leaving.setdefault(name, {})[version] = newest
         document = {"packages": nested, "current": self._pointers, "leaving": leaving}
         text = json.dumps({"format": _FORMAT, **document})
-        try:
-            state_file.replace(self._state, FILE, text.encode())
-        except SealcarError as error:
-            _log.error(
-                "what was seen can't be saved: a rollback over a restart would go unnoticed",
-                reason=error.message,
-            )
+        state_file.replace(self._state, FILE, text.encode())
 
 
 _Memory: TypeAlias = tuple[dict[_Place, Sighting], dict[str, int], dict[_Place, int]]
