@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import pty
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from support import models
-from support.daemon import Daemon, run_command
+from support.daemon import COMMAND, Daemon, environment, run_command
 
 from sealcar import errors
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -81,3 +82,38 @@ def test_a_variant_that_isnt_there_is_not_found(shared: Daemon) -> None:
         for component, variant in ((None, "qnn"), ("main", "qnn"), ("det", None)):
             with pytest.raises(errors.NotFoundError):
                 client.scope("ocr", component, variant).open()
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_an_output_that_takes_nothing_is_told(shared: Daemon, more: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123  (a device)
+        done = subprocess.run(
+            [*COMMAND, "ls", *more],
+            env=environment({"SEALCAR_SOCKET": str(shared.socket)}),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == errors.StorageError.exit_code
+    assert done.stderr.startswith("sealcar: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_list_fits_a_terminal_of_80_columns(shared: Daemon) -> None:
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as screen:  # noqa: PTH123  (a descriptor)
+        done = subprocess.run(
+            [*COMMAND, "ls"],
+            env=environment(
+                {"SEALCAR_SOCKET": str(shared.socket), "COLUMNS": "80", "TERM": "dumb"}
+            ),
+            stdout=theirs,
+            check=True,
+        )
+        os.close(theirs)
+        head, row, *rest = screen.read(1 << 16).decode().splitlines()
+    assert done.returncode == 0
+    assert head.split()[-3:] == ["assets", "size", "verified"]
+    assert row.split()[:2] == ["ocr", "1"]
+    assert rest == []

@@ -39,14 +39,14 @@ def ls(
     if as_json:
         report.emit({"packages": [{**asdict(each), "verified": False} for each in packages]})
         return
-    columns = ("components", "variants", "payloads", "assets", "size", "verified")
+    # short enough for a terminal of 80 columns
+    columns = ("comp.", "variants", "payloads", "assets", "size", "verified")
     tables.show(
-        ["package", "version", "", "generation", *columns],
+        ["package", "version", "gen.", *columns],
         [
             [
                 each.name,
-                each.version,
-                "*" if each.current else "",
+                f"{each.version} *" if each.current else each.version,
                 each.generation,
                 each.components,
                 each.variants,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import SealcarError
+from sealcar.errors import SealcarError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,15 +38,20 @@ def run(arguments: Sequence[str]) -> int:
     from sealcar.cli import report  # noqa: PLC0415  (needs click)
     from sealcar.cli.commands import sealcar  # noqa: PLC0415  (needs click)
 
-    with report.pipe_closed_quietly():
-        try:
-            result = sealcar.main(list(arguments), "sealcar", standalone_mode=False)
-        except SealcarError as error:
-            report.failure(error, as_json="--json" in arguments)
-            return error.exit_code
-        except (click.ClickException, click.Abort) as error:
-            return report.usage(error, as_json="--json" in arguments)
-        return result if isinstance(result, int) else DONE
+    try:
+        with report.pipe_closed_quietly():
+            try:
+                result = sealcar.main(list(arguments), "sealcar", standalone_mode=False)
+            except SealcarError as error:
+                report.failure(error, as_json="--json" in arguments)
+                return error.exit_code
+            except (click.ClickException, click.Abort) as error:
+                return report.usage(error, as_json="--json" in arguments)
+            return result if isinstance(result, int) else DONE
+    except OSError as error:  # commands have errors of their own: this is the output's
+        report.nowhere()
+        _say(f"the output can't be written: {error.strerror}")
+        return StorageError.exit_code
 
 
 def _say(text: str) -> None:

@@ -67,8 +67,12 @@ def pipe_closed_quietly() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes again at exit, and would complain then
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere()
+
+
+def nowhere() -> None:
+    """Let what is left of the output go nowhere: Python flushes at exit, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def examples(*lines: str) -> str:

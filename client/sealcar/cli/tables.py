@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # beyond a terminal nothing is cut: `sealcar ls | grep` sees whole names
 _UNCUT: Final = 4000
+_NUMBERS: Final = ("generation", "gen.", "comp.", "variants", "payloads", "assets", "size")
 
 
 def show(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -24,7 +25,7 @@ def show(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         console.width = _UNCUT
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in titles:
-        right = title in ("generation", "components", "variants", "payloads", "assets", "size")
+        right = title in _NUMBERS
         table.add_column(title, justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(report.plain(str(cell))) for cell in row))
