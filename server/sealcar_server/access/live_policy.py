@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar.errors import ConfigurationError
+from sealcar_server.access.changes import signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,7 @@ class LivePolicy:
         self._file, self._load, self._on_loaded = file, load, on_loaded
         self._loading = threading.Lock()
         self._followers: list[Callable[[], None]] = []
-        self._seen = self._settling = self._signature()
+        self._seen = self._settling = signature(self._file)
         # one reference, replaced whole: a decision never mixes two files
         self._in_force = (1, load())
         self._broken = False
@@ -92,7 +93,7 @@ class LivePolicy:
         Not before two looks have seen the same: a file that is being written may be a policy by
         accident, without the grants that are still to come.
         """
-        found = self._signature()
+        found = signature(self._file)
         if found == self._seen:
             self._settling = self._seen
         elif found != self._settling:
@@ -104,7 +105,7 @@ class LivePolicy:
         """Read the file again now; False: it can't be used, and nothing has changed."""
         with self._loading:
             # taken before reading: what is written meanwhile is seen the next time
-            self._seen = self._signature()
+            self._seen = signature(self._file)
             generation = self._in_force[0]
             try:
                 policy = self._load()
@@ -120,16 +121,3 @@ class LivePolicy:
         for changed in self._followers:
             changed()
         return True
-
-    def _signature(self) -> tuple[int, ...] | None:
-        try:
-            status = self._file.stat()
-        except OSError:
-            return None
-        return (
-            status.st_dev,
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-        )

@@ -14,6 +14,7 @@ import structlog
 
 from sealcar.errors import ConfigurationError, DeniedError
 from sealcar_server.access.certificates import identity
+from sealcar_server.access.changes import signature
 from sealcar_server.access.principal import Principal
 
 if TYPE_CHECKING:
@@ -106,21 +107,7 @@ class Certificates:
         return fresh
 
     def _signature(self) -> tuple[object, ...]:
-        return tuple(_signature(path) for path in self._paths)
-
-
-def _signature(path: Path) -> tuple[int, ...] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+        return tuple(signature(path) for path in self._paths)
 
 
 def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:
