@@ -9,8 +9,10 @@ import pytest
 from support.daemon import Daemon, run_command
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.processes import free_port
+from support.raw_clients import RawClient
 
 from sealcar.errors import KeyRefusedError, KeyUnavailableError
+from sealcar.v1 import common_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +105,32 @@ def test_vault_an_outage_stops_only_what_has_no_key_yet_and_ends_without_a_resta
             finally:
                 bao.unseal()
             assert eventually(lambda: readable(again, "unseen"))
+
+
+def test_vault_a_transfer_goes_on_beyond_its_keys_lifetime_only_if_the_key_may_be_had_anew(
+    bao: Bao, tmp_path: Path
+) -> None:
+    bao.make("slow")
+    options = [f"--key-uri={bao.uri('slow')}", f"--key-secret=file:{bao.token_file}"]
+    settings = {**QUICK, "daemon.key_lifetime": "1s"}
+    with Daemon(tmp_path, init=options, settings=settings) as daemon:
+        with daemon.connect() as client:
+            publish(client, {"weights": varied(20 << 20)})
+        with RawClient(daemon) as reader, RawClient(daemon) as writer:
+            reader.start_read("weights")
+            writer.start_write("weights")
+            slots = [reader.packet().piece.slot for _ in range(8)]
+            time.sleep(2.5)
+            reader.free(slots[0])
+            assert reader.packet().WhichOneof("packet") == "piece"
+            begun = time.monotonic()
+            bao.seal()
+            try:
+                for client in (reader, writer):
+                    assert client.error().reason == common_pb2.ERROR_REASON_KEY_UNAVAILABLE
+            finally:
+                bao.unseal()
+            assert time.monotonic() - begun < 8
 
 
 @pytest.mark.parametrize("how", ["revoked", "deleted"])

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,9 +21,11 @@ from sealcar.errors import (
     ConflictError,
     DeniedError,
     ExhaustedError,
+    LockedError,
     NotFoundError,
     WrongStateError,
 )
+from sealcar_server.access.permit import RENEWED_AFTER
 from sealcar_server.access.policy import Grant, Policy, Right
 from sealcar_server.service.assembly import Limits
 from sealcar_server.service.values import CommitValues, ScopeKey
@@ -280,3 +283,18 @@ def test_a_slow_commit_holds_up_no_commit_to_another_package(tmp_path: Path) -> 
         finally:
             meter.go_on.set()
         assert first.result(20).generation == 2
+
+
+def test_a_key_that_can_not_be_had_any_more_ends_what_has_it_already(running: Running) -> None:
+    transaction = running.begin(QNN)
+    with running.payloads.read(ME, ONNX, "model.onnx", running.scratch) as source:
+        permits = (source.permit, running.payloads.writing(ME, transaction))
+        for permit in permits:
+            permit.renew()
+        running.keyring.lock()
+        time.sleep(RENEWED_AFTER)
+        for permit in permits:
+            permit.check()  # the policy has nothing against it
+            with pytest.raises(LockedError):
+                permit.renew()
+        running.keyring.unlock()

@@ -39,7 +39,7 @@ class Operation(abc.ABC):
         self._connection = connection
         self._permit = permit
         self._flow: Flow | None = None
-        self._stopped = False
+        self._stopped = self._renewing = False
         self._begun = time.monotonic()
         connection.operation = self
         connection.door.begun(connection.peer.principal)
@@ -71,6 +71,17 @@ class Operation(abc.ABC):
         try:
             self._permit.check()
         except SealcarError as error:
+            self.stop(error)
+
+    def renew(self) -> None:
+        """End it if its key can't be had any more. Called now and then."""
+        if not self._renewing:
+            self._renewing = True
+            self._connection.chore(self._permit.renew, self._renewed)
+
+    def _renewed(self, _: None, error: SealcarError | None) -> None:
+        self._renewing = False
+        if error is not None and self._connection.operation is self:
             self.stop(error)
 
     def stop(self, reason: SealcarError) -> None:

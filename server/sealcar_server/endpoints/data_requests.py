@@ -132,7 +132,7 @@ class Requests:
 
         def work() -> _Writing:
             transaction = self._payloads.transaction(self._principal, request.transaction)
-            permit = self._payloads.writing(self._principal, transaction.scope)
+            permit = self._payloads.writing(self._principal, transaction)
             place = {**place_of(transaction.scope), "payload": request.name}
             return permit, transaction.create(request.name, kind, size), place
 

@@ -207,6 +207,8 @@ class DataSocket:
     def _tick(self, now: float) -> None:
         for connection in list(self._connections):
             connection.check_patience(now)
+            if connection.operation is not None:
+                connection.operation.renew()
         self._door.outstanding.look()
         if self._services.budget.contended:
             self._reclaim(now)

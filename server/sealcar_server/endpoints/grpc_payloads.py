@@ -98,6 +98,7 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
             start, end = _range(request, source.size)
             for piece in _pieces(source, start, end, scratch):
                 source.permit.check()
+                source.permit.renew()
                 self._meter.moved("read", "grpc", len(piece))
                 yield pb.ReadResponse(data=piece)
 
@@ -123,7 +124,7 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
         size = begin.size if begin.HasField("size") else None
         caller = self._caller(context)
         transaction = self._payloads.transaction(caller, begin.transaction)
-        permit = self._payloads.writing(caller, transaction.scope)
+        permit = self._payloads.writing(caller, transaction)
         with (
             transaction.create(begin.name, kind, size) as sink,
             self._scratches.one() as scratch,
@@ -132,6 +133,7 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
             sealer = OrderedSealer(sink.writer, scratch)
             for data in _data(request_iterator):
                 permit.check()
+                permit.renew()
                 self._meter.moved("write", "grpc", len(data))
                 sealer.feed(data)
                 if size is not None and sealer.size > size:

@@ -64,8 +64,9 @@ class Entrance:
             yield opened
 
     def bind(self, permit: Permit, opened: OpenedPackage) -> None:
-        """Let a permit fall with a generation, which is in use as long as it is checked."""
+        """Let a permit fall with a generation and its key; in use as long as it is checked."""
         permit.bind(partial(self._still, opened.place))
+        permit.bind_key(partial(self._opener.ask, opened))
 
     @contextmanager
     def glance(

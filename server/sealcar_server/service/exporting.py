@@ -78,6 +78,7 @@ class Export:
             if isinstance(step, Outgoing):
                 for piece in step.pieces(scratch):
                     self.permit.check()
+                    self.permit.renew()
                     yield piece
 
 

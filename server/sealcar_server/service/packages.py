@@ -114,6 +114,7 @@ class Packages:
 
         def permitted(done: int, total: int, payload: str, token: str) -> None:
             permit.check()
+            permit.renew()
             progress(done, total, payload, token)
 
         with (

@@ -105,6 +105,7 @@ class Payloads:
                 resolved = _resolved(scope, opened)
                 self._uses.note(opened.place)
                 permit.bind(partial(self._still, opened.place))
+                permit.bind_key(partial(self._opener.ask, opened))
                 with during("open", payload=name, **place_of(resolved)):
                     held = opened.payload(scope.component, scope.variant, name)
                     reader = open_reader(self._opener, opened, held, scratch)
@@ -194,9 +195,15 @@ class Payloads:
         finally:
             self._registry.settle(transaction)
 
-    def writing(self, principal: Principal, scope: ScopeKey) -> Permit:
-        """Return what tells, while a payload comes in, whether the caller may still write it."""
-        return self._permit(principal, Right.WRITE, scope)
+    def writing(self, principal: Principal, transaction: Transaction) -> Permit:
+        """Return what tells, while a payload comes in, whether the caller may still write it.
+
+        Raises:
+            WrongStateError: the transaction has ended.
+        """
+        permit = self._permit(principal, Right.WRITE, transaction.scope)
+        permit.bind_key(partial(self._opener.ask, transaction.base))
+        return permit
 
     def revoke(self) -> int:
         """Abort the transactions of those who may not write any more; return how many."""
