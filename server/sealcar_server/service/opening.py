@@ -158,6 +158,10 @@ class Opener:
         """
         return self._unwrap(opened.record)
 
+    def ask(self, opened: OpenedPackage) -> None:
+        """Make sure that the package's key may be had now; raises as `keys` does."""
+        self.keys(opened).close()
+
     def payload_key(
         self, opened: OpenedPackage, component: str, variant: str, name: str
     ) -> PayloadKey:
