@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final, Self
@@ -118,9 +119,7 @@ class Directory:
     def remove(self, name: str) -> None:
         """Remove a file, or a directory with all that it holds; fine if it is gone."""
         with storing(f"removing {shown(checked(name))}"), suppress(FileNotFoundError):
-            try:
-                os.unlink(name, dir_fd=self.fd)
-            except IsADirectoryError:
+            if not _unlinked(name, self.fd):
                 self._remove_tree(name)
 
     def remove_if_empty(self, name: str) -> bool:
@@ -181,10 +180,35 @@ class Directory:
             self.sync()
 
     def _remove_tree(self, name: str) -> None:
-        with self.enter(name) as below:
-            for inner in below.names():
-                below.remove(inner)
+        with self.enter(name) as root:
+            while names := root.names():
+                for inner in names:
+                    _remove_level(root, inner)
         os.rmdir(name, dir_fd=self.fd)
+
+
+def _remove_level(root: Directory, name: str) -> None:
+    """Remove a file, or a directory; the directories in it come up to `root` before.
+
+    So however deep somebody has dug, it takes two descriptors and no stack.
+    """
+    if _unlinked(name, root.fd):
+        return
+    with root.enter(name) as below:
+        for inner in below.names():
+            if not _unlinked(inner, below.fd):
+                up = secrets.token_hex(16)
+                os.rename(inner, up, src_dir_fd=below.fd, dst_dir_fd=root.fd)
+    os.rmdir(name, dir_fd=root.fd)
+
+
+def _unlinked(name: str, fd: int) -> bool:
+    """Remove what isn't a directory; tell whether that was it."""
+    try:
+        os.unlink(name, dir_fd=fd)
+    except IsADirectoryError:
+        return False
+    return True
 
 
 def checked(name: str) -> str:

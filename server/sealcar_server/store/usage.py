@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.store.directory import Directory
 
+_DEEPEST: Final = 32  # directories; a payload in a generation lies in fewer than twenty
 _BLOCK: Final = 512  # what st_blocks counts, on every file system
 
 
@@ -36,17 +37,22 @@ class FileUse:
 def files_below(directory: Directory) -> Iterator[FileUse]:
     """Yield every file in a directory and below, links not followed.
 
+    What lies deeper than any payload can isn't looked for.
+
     Raises:
         StorageError, NotFoundError: it can't be listed, or goes away meanwhile.
     """
-    for name in directory.names():
-        with storing("looking at a file of the store"):
-            found = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode):
-            with directory.enter(name) as below:
-                yield from files_below(below)
-        else:
-            yield use_of(found)
+    pending: list[tuple[str, ...]] = [()]
+    while pending:
+        path = pending.pop()
+        with directory.enter(*path) as here:
+            for name in here.names():
+                with storing("looking at a file of the store"):
+                    found = os.stat(name, dir_fd=here.fd, follow_symlinks=False)
+                if not stat.S_ISDIR(found.st_mode):
+                    yield use_of(found)
+                elif len(path) < _DEEPEST:
+                    pending.append((*path, name))
 
 
 def use_of(found: os.stat_result) -> FileUse:
