@@ -95,7 +95,7 @@ def assert_nowhere(root: Path, secrets: list[Secret], told: dict[str, bytes] | N
     files = [path for path in disk.files_below(root) if Path(path).name != "kek"]
     # generations share their files
     files = [*{_inode(path): path for path in files}.values()]
-    assert any(path.endswith("manifest.json") for path in files)
+    assert any(path.endswith("store.json") for path in files)
     contents = dict(told or {})
     for path in files:
         # a daemon that runs may have put it elsewhere by now

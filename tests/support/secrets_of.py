@@ -54,8 +54,11 @@ def _of(kek: Path, store: Path) -> Iterator[Secret]:
         yield Secret(f"key-encryption key {version}", bytes.fromhex(digits))
     yield Secret("store key", _store_key(kek, store))
     for manifest in sorted(store.glob("*/*/g/*/manifest.json")):
-        generation, record = manifest.parent, record_of(manifest.parent)
+        generation = manifest.parent
         place = str(generation.relative_to(store))
+        if "/." in f"/{place}":  # what a daemon that was killed didn't finish
+            continue
+        record = record_of(generation)
         with package_key(kek, generation) as key:
             yield Secret(f"package key of {place}", bytes(key.view))
             keys = PackageKeys(key.copy(), record.package_id)
