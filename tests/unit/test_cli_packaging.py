@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 from click.testing import CliRunner, Result
+from support.deep_folders import deep
 
 from sealcar import errors, modelpackage
 from sealcar.cli.packaging import package
@@ -119,3 +120,9 @@ def test_a_kind_of_device_that_no_runtime_knows_is_refused(made: Path, tmp_path:
     assert result.exit_code == click.UsageError.exit_code
     assert "'gpu'" in result.output
     assert not (made / "det" / "gpu").exists()
+
+
+def test_directories_far_too_deep_are_told(made: Path) -> None:
+    with deep(made / "det" / "cpu" / "deep"):
+        for command in ("ls", "tree"):
+            refused(errors.InvalidPackageError, command, made)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.deep_folders import deep
 
 from sealcar import modelpackage
 from sealcar.modelpackage import (
@@ -321,3 +322,13 @@ def test_a_place_that_no_directory_can_have_is_refused(root: Path, text: str) ->
         pass
     with pytest.raises(PackageError):
         modelpackage.open(write(root, {})).resolve("x", base=place, must_exist=True)
+
+
+def test_what_is_left_over_and_too_deep_to_be_deleted_is_told(root: Path) -> None:
+    package = write(root, {})
+    with deep(package / f"manifest.json.commit.{'0' * 16}"):
+        with pytest.raises(LimitError):
+            modelpackage.prune(package)
+        with pytest.raises(LimitError):
+            modelpackage.edit(package)
+        assert modelpackage.open(package).components == {}

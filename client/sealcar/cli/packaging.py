@@ -38,6 +38,8 @@ def _told() -> Iterator[None]:
         raise kind(str(error)) from error
     except OSError as error:  # what is shown besides
         raise errors.StorageError(str(error)) from error
+    except RecursionError as error:
+        raise errors.InvalidPackageError("a directory is nested too deep") from error
 
 
 @click.group(

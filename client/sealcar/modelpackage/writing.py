@@ -10,7 +10,7 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from sealcar.modelpackage.errors import FileAccessError, StateError
+from sealcar.modelpackage.errors import FileAccessError, LimitError, StateError
 from sealcar.modelpackage.files import folder, open_folder, unreadable
 from sealcar.modelpackage.trees import Kind, Node, open_node, walk
 
@@ -180,11 +180,20 @@ def sync_tree(root: int, limits: Limits | None = None) -> None:
 
 
 def remove_tree(directory: int, name: str) -> None:
-    """Delete a directory and everything in it, or a file; links are deleted, never followed."""
+    """Delete a directory and everything in it, or a file; links are deleted, never followed.
+
+    Raises:
+        LimitError: it is far deeper than anything that is written here.
+        OSError: it can't be deleted.
+    """
     try:
         os.unlink(name, dir_fd=directory)
     except IsADirectoryError:
-        shutil.rmtree(name, dir_fd=directory)
+        try:
+            shutil.rmtree(name, dir_fd=directory)
+        except RecursionError:
+            message = "is nested too deep to be deleted; remove it by hand"
+            raise LimitError(message, where=ascii(name)) from None
     except FileNotFoundError:
         return
     os.fsync(directory)
