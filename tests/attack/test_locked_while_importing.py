@@ -57,7 +57,7 @@ def manifest_of(export: Export, running: Running) -> str:
     return found.decode()
 
 
-def test_a_plain_import_ends(slow: Slow) -> None:
+def test_a_lock_ends_an_import_that_is_being_published(slow: Slow) -> None:
     with slow.daemon as running:
         plan = ImportPlan("ocr", "1", json.dumps(manifest(("det", "onnx"))))
         with running.packages.import_(ME, plan) as session:
@@ -69,7 +69,7 @@ def test_a_plain_import_ends(slow: Slow) -> None:
         assert not any((running.store_path / ".staging").iterdir())
 
 
-def test_an_import_of_what_somebody_sent_ends(slow: Slow, tmp_path: Path) -> None:
+def test_a_lock_ends_an_import_of_what_somebody_sent(slow: Slow, tmp_path: Path) -> None:
     with Running(tmp_path / "origin") as origin:
         export = origin.service.exporter.export(ME, ("ocr", "", 0), recipient=Recipient(KEK))
         files = replace(sealed_files(origin.generation()), manifest=manifest_of(export, origin))
