@@ -59,7 +59,10 @@ class UnixLine:
 def _check_peer(line: UnixLine, timeout: float) -> None:
     """Connect once and ask the kernel whose socket it is."""
     path = line.path
-    raw = os.fsencode(path.absolute())
+    try:
+        raw = os.fsencode(path.absolute())
+    except UnicodeEncodeError:
+        raise errors.InvalidRequestError(f"{str(path)!a} is the path of no socket") from None
     if len(raw) > _MAX_PATH:
         raise errors.InvalidRequestError(
             f"socket path {path} has {len(raw)} bytes; the kernel takes at most {_MAX_PATH}"

@@ -180,6 +180,15 @@ def test_executor_info_must_be_json(client: Client) -> None:
             transaction.commit(executor_info={"ort": {"x": float("nan")}})
         with pytest.raises(errors.InvalidRequestError, match="JSON"):
             transaction.commit(executor_info={"ort": object()})
+        with pytest.raises(errors.InvalidRequestError):
+            transaction.commit(executor_info={"ort": {"x": "\ud800"}})
+
+
+def test_what_no_message_holds_is_not_committed(client: Client) -> None:
+    with client.begin(PACKAGE, COMPONENT, "new") as transaction:
+        transaction.write("x", b"x", "other")
+        with pytest.raises(errors.InvalidRequestError):
+            transaction.commit(ep="\udcff")
 
 
 def test_a_component_that_is_not_there_can_not_be_written_to(client: Client) -> None:

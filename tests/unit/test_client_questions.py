@@ -44,6 +44,12 @@ def test_a_question_that_no_message_holds_is_refused_before_anybody_is_asked(nam
         CALLS[name](daemon)
 
 
+@pytest.mark.parametrize("path", ["x\0y", "\ud800"])
+def test_a_socket_whose_path_nothing_can_have_is_none(path: str) -> None:
+    with Catalogue.at(Path(path), peer_uid=0) as daemon, pytest.raises(errors.SealcarError):
+        daemon.get("ocr")
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_so_is_an_operators(name: str) -> None:
     with Admin(NOBODY, peer_uid=0) as admin, pytest.raises(errors.InvalidRequestError):

@@ -92,7 +92,7 @@ def test_a_private_one_is_for_its_owner_only(
         assert mode == ((0o700, 0o600), (0o755, 0o644))[not private][path.is_file()]
 
 
-@pytest.mark.parametrize("name", ["", "/", "."])
+@pytest.mark.parametrize("name", ["", "/", ".", "x\0y", "\ud800"])
 def test_a_path_without_a_name_is_no_place(kind: type[Folder | Tar], name: str) -> None:
     with pytest.raises(InvalidRequestError):
         kind(Path(name), private=False)

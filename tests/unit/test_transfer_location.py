@@ -68,7 +68,13 @@ def test_a_path_too_long_for_a_socket_is_refused_with_its_length(tmp_path: Path)
         Location.find(tmp_path / ("x" * 100), None)
 
 
-@pytest.mark.parametrize("text", ["-1", "0x5", "me", "٣"])
+@pytest.mark.parametrize("path", ["x\0y", "\ud800"])
+def test_a_path_that_no_directory_can_have_is_refused(path: str) -> None:
+    with pytest.raises(ConfigurationError):
+        Location.find(path, None)
+
+
+@pytest.mark.parametrize("text", ["-1", "0x5", "me", "٣", "9" * 5000])
 def test_a_uid_in_the_environment_must_be_digits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

@@ -152,11 +152,18 @@ def beside(path: Path) -> Path:
         AlreadyExistsError: there is something.
         InvalidRequestError: nothing can be put there.
     """
-    if path.name in {"", ".."}:
+    if path.name in {"", ".."} or not _can_be(path):
         raise InvalidRequestError(f"{shown(str(path))} names no place for an export")
     if os.path.lexists(path):
         raise AlreadyExistsError(f"{shown(str(path))} exists already: name another place")
     return path.parent / f".sealcar-{secrets.token_hex(8)}.part"
+
+
+def _can_be(path: Path) -> bool:
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def create(path: Path, mode: int) -> int:

@@ -12,6 +12,7 @@ from sealcar.errors import ConfigurationError, UnavailableError
 
 _SYSTEM: Final = Path("/run/sealcar/default")
 _LONGEST: Final = 107
+_DIGITS: Final = 10  # of the largest uid
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,13 @@ class Location:
             ConfigurationError: nothing says where the daemon is, or a setting is malformed.
         """
         directory = _directory(socket)
-        length = len(os.fsencode(directory / "data.sock"))
+        try:
+            path = os.fsencode(directory / "data.sock")
+        except UnicodeEncodeError:
+            path = b"\0"
+        if b"\0" in path:
+            raise ConfigurationError(f"{str(directory)!a} is the path of no directory")
+        length = len(path)
         if length > _LONGEST:
             raise ConfigurationError(
                 f"the path of the data socket below {directory} has {length} bytes;"
@@ -87,6 +94,6 @@ def _environment_uid() -> int | None:
     text = os.environ.get("SEALCAR_PEER_UID")
     if not text:
         return None
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
         raise ConfigurationError("$SEALCAR_PEER_UID must be a uid in decimal digits")
     return int(text)

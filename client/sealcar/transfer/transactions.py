@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Self
 
+from sealcar.asking import asking
 from sealcar.errors import InvalidNameError, InvalidRequestError, SealcarError, WrongStateError
 from sealcar.transfer.descriptors import Exported
 from sealcar.transfer.forking import ForkLock
@@ -113,14 +114,15 @@ class Transaction:
         """
         if self._committed is not None:
             return self._committed
-        request = payloads_pb2.CommitRequest(
-            transaction=self._id,
-            payloads=len(self._written),
-            ep=ep,
-            device=device,
-            compatibility=compatibility,
-            executor_info_json=_json(executor_info),
-        )
+        with asking():
+            request = payloads_pb2.CommitRequest(
+                transaction=self._id,
+                payloads=len(self._written),
+                ep=ep,
+                device=device,
+                compatibility=compatibility,
+                executor_info_json=_json(executor_info),
+            )
         answer = self._ask("commit", pb.ClientPacket(commit=request), "committed")
         self._end()
         self._committed = Scope(self._pool, ScopeName.of(answer.committed.scope))
