@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from support.caller import call_as
 from support.daemon import Daemon, environment, run_command
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
-from support.raw_clients import SCOPE, RawClient, until
+from support.raw_clients import SCOPE, RawClient, descriptors, until
 
 from sealcar.errors import ExhaustedError, RolledBackError
 from sealcar.v1 import common_pb2, payloads_pb2
@@ -181,3 +182,22 @@ def test_a_pin_that_is_raised_ends_what_is_older_and_is_accounted_for(tmp_path: 
         assert (found[0]["package"], found[0]["uid"]) == (PACKAGE, os.geteuid())
         assert "older than 2" in found[0]["reason"]
         assert daemon.metric("sealcar_rolled_back_total") == len(found)
+
+
+@pytest.mark.root
+def test_without_a_descriptor_left_who_is_connected_is_served_and_others_are_later(
+    tmp_path: Path,
+) -> None:
+    state = pb.ClientPacket(state=pb.StateRequest())
+    with started(tmp_path) as daemon, RawClient(daemon) as connected, ExitStack() as stack:
+        _, most = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (descriptors(daemon.pid), most))
+        for _ in range(20):
+            stack.enter_context(RawClient(daemon, attest=False))
+        until(lambda: any("can't be accepted" in str(line.get("event")) for line in daemon.log))
+        for _ in range(20):
+            connected.send(state)
+            assert connected.packet().state.serving
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (most, most))
+        (answer,) = call_as(OTHER, daemon.socket, READ)
+        assert bytes.fromhex(answer["answer"]) == BIG
