@@ -65,10 +65,23 @@ class Metrics:
             "sealcar_rings", "Rings that are shared with clients.", registry=registry
         )
         self._memory = Gauge(
-            "sealcar_memory_bytes", "Memory of all rings together.", registry=registry
+            "sealcar_memory_bytes", "Memory of all rings and segments together.", registry=registry
+        )
+        self._segments = Gauge(
+            "sealcar_segments",
+            "Payloads that lie in memory whole, for all their readers.",
+            registry=registry,
+        )
+        self._segment_bytes = Gauge(
+            "sealcar_segment_bytes",
+            "Memory of segments, by whether their pages are locked or may be swapped.",
+            ["pages"],
+            registry=registry,
         )
         self._memory_limit = Gauge(
-            "sealcar_memory_limit_bytes", "The most that rings may take.", registry=registry
+            "sealcar_memory_limit_bytes",
+            "The most that rings and segments may take.",
+            registry=registry,
         )
         self._denials = Counter(
             "sealcar_denials",
@@ -159,13 +172,18 @@ class Metrics:
             self._denials.labels(rule)
         for reason in REASONS:
             self._refusals.labels(reason)
-        for direction, delivery in (("read", "ring"), ("read", "packet"), ("write", "ring")):
+        for direction, delivery in (
+            ("read", "ring"),
+            ("read", "packet"),
+            ("read", "segment"),
+            ("write", "ring"),
+        ):
             self._bytes.labels(direction, delivery)
         for direction in ("read", "write"):
             self._bytes.labels(direction, "grpc")
 
     def moved(self, direction: str, delivery: str, count: int) -> None:
-        """Count plaintext bytes: direction read or write; delivery ring, packet or grpc."""
+        """Count plaintext bytes: direction read or write; delivery ring, packet, segment, grpc."""
         self._bytes.labels(direction, delivery).inc(count)
 
     def spent(self, phase: str, seconds: float) -> None:
@@ -191,6 +209,12 @@ class Metrics:
     def sessions(self, count: int) -> None:
         """Record how many client processes are connected."""
         self._sessions.set(count)
+
+    def shared(self, count: int, locked: int, unlocked: int) -> None:
+        """Record how many segments there are, and their bytes that are locked or not."""
+        self._segments.set(count)
+        self._segment_bytes.labels("locked").set(locked)
+        self._segment_bytes.labels("unlocked").set(unlocked)
 
     def follow(self, rings: Callable[[], int], memory: Callable[[], int]) -> None:
         """Ask these for the figures of rings whenever somebody looks."""

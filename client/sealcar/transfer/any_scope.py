@@ -192,12 +192,24 @@ class AnyScope(ABC):
             reader.fill_new(data)
             return data
 
-    def map(self, name: str) -> MappedPayload:
+    def map(self, name: str, *, shared: bool = False) -> MappedPayload:
         """Return a payload in read-only memory that tensors can be made over.
 
+        Args:
+            name: of the payload.
+            shared: in memory that all processes share which ask for it like this, in place of
+                memory of this process's own. It counts in the daemon's `transfer.memory_limit`
+                until the last of them has let it go. A daemon elsewhere, or of an older release,
+                shares nothing: then it is private.
+
         Raises:
+            ExhaustedError: the daemon has no room for a shared one.
             SealcarError: what went wrong, with scope and name.
         """
+        if shared:
+            mapped = self._share(self.payload(name))
+            if mapped is not None:
+                return mapped
         identity = self.payload(name).identity
         with self.reader(name) as reader:
             memory = PrivateMemory(reader.size)
@@ -208,6 +220,10 @@ class AnyScope(ABC):
                 raise
         memory.freeze()
         return MappedPayload(memory, identity)
+
+    def _share(self, payload: PayloadRef) -> MappedPayload | None:  # noqa: ARG002  (others use it)
+        """Return a payload in shared memory; None where there is none to be had."""
+        return None
 
     def __repr__(self) -> str:
         """Name what was asked for, without opening it."""

@@ -40,6 +40,7 @@ class DataConnection:
         self._timeout = self._patience = timeout
         self._sock.settimeout(timeout)
         self._rings: dict[bool, AttachedRing] = {}
+        self._handed: list[int] = []
         self.usable = True
         self.attested = pb.Attested()
 
@@ -126,6 +127,9 @@ class DataConnection:
             if kind in _RINGS and descriptor is not None:
                 self._attach(packet, descriptor, writable=_RINGS[kind])
                 continue
+            if kind == "segment" and kind in wanted and descriptor is not None:
+                self._handed.append(descriptor)
+                return packet
             if descriptor is not None:
                 close_all([descriptor])
                 raise self._broken(UnavailableError("the daemon sent a descriptor out of turn"))
@@ -145,6 +149,16 @@ class DataConnection:
             return self._rings[writable]
         except KeyError:
             raise self._broken(UnavailableError("the daemon handed no ring over")) from None
+
+    def take_descriptor(self) -> int:
+        """Return the descriptor that came with the last answer; the caller closes it.
+
+        Raises:
+            UnavailableError: none came.
+        """
+        if not self._handed:
+            raise self._broken(UnavailableError("the daemon handed no segment over"))
+        return self._handed.pop()
 
     @property
     def inherited(self) -> bool:
@@ -176,6 +190,8 @@ class DataConnection:
         for ring in self._rings.values():
             ring.close()
         self._rings.clear()
+        close_all(self._handed)
+        self._handed.clear()
         self._sock.close()
 
     def _receive(self, patience: float) -> tuple[pb.DaemonPacket, int | None]:

@@ -6,7 +6,7 @@ None knows of ONNX Runtime. No address leaves without the object that keeps it v
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from sealcar.errors import InvalidRequestError, SealcarError, WrongStateError
 from sealcar.transfer.descriptors import Exported
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from sealcar.transfer.memory import PrivateMemory
     from sealcar.transfer.pool import Pool
     from sealcar.transfer.scopes import ScopeName
 
@@ -82,8 +81,28 @@ class BorrowedBuffer:
         self.expire()
 
 
+class Memory(Protocol):
+    """What a mapped payload lies in."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the payload."""
+
+    @property
+    def address(self) -> int:
+        """Of the first byte."""
+
+    def view(self) -> memoryview:
+        """Return a read-only view; the memory can't be closed while it or a part of it lives."""
+
+    def close(self) -> None:
+        """Give the memory back; WrongStateError: somebody still holds a view."""
+
+
 class MappedPayload:
-    """A whole payload in read-only memory of this process, shared by whoever holds its owner.
+    """A whole payload in read-only memory, shared by whoever holds its owner.
+
+    The memory is this process's own, or a segment that all processes share which asked for one.
 
     Attributes:
         identity: equal identities mean equal bytes.
@@ -92,7 +111,7 @@ class MappedPayload:
 
     alignment = 4096
 
-    def __init__(self, memory: PrivateMemory, identity: bytes) -> None:
+    def __init__(self, memory: Memory, identity: bytes) -> None:
         self._memory = memory
         self._closed = False
         self.identity = identity

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sealcar.errors import SealcarError
 from sealcar.transfer.any_scope import AnyScope
-from sealcar.transfer.payloads import PayloadReader
+from sealcar.transfer.payloads import MappedPayload, PayloadReader
 from sealcar.transfer.scopes import OpenedScope, ScopeName, open_scope
+from sealcar.transfer.segments import receive_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sealcar.transfer.payloads import PayloadRef
     from sealcar.transfer.pool import Pool
 
 
@@ -36,6 +39,19 @@ class Scope(AnyScope):
             SealcarError: what went wrong, with scope and name.
         """
         return PayloadReader(self._pool, self.name, name)
+
+    def _share(self, payload: PayloadRef) -> MappedPayload | None:
+        if not payload.size:
+            return None  # nothing to map
+        try:
+            with self._pool.leased() as connection:
+                if not connection.attested.segments:
+                    return None
+                scope = self.name.message()
+                memory = receive_segment(connection, scope, payload.name, payload.size)
+        except SealcarError as error:
+            raise self.name.placed(error, "transfer", payload.name) from error.__cause__
+        return MappedPayload(memory, payload.identity)
 
     def _ask(self, name: ScopeName) -> OpenedScope:
         with self._pool.leased() as connection:

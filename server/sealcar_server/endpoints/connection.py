@@ -167,7 +167,7 @@ class Connection:
         elif self.phase is Phase.MEMORY and waited > limits.wait:
             self.rings.give_up()
         elif self.phase is Phase.MAPPING and waited > limits.idle_timeout:
-            self.close(TimedOutError("the ring wasn't mapped in time"))
+            self.close(TimedOutError("what was handed over wasn't acknowledged in time"))
         elif self.phase is Phase.MOVING and waited > limits.idle_timeout:
             if self.operation is not None and self.operation.waits_for_client:
                 self.close(TimedOutError("the client left its transfer waiting for too long"))
@@ -200,6 +200,8 @@ class Connection:
             self.rings.take_back(packet.free.slots)
         elif kind == "piece" and self.operation is not None:
             self.operation.piece(packet.piece)
+        elif kind == "segment_received" and self._segment_is_under_way():
+            self.phase = Phase.IDLE
         elif kind == "cancel":
             self._cancel()
         else:
@@ -242,8 +244,13 @@ class Connection:
             release=services.release,
             isolation=services.isolation,
             session=self.peer.assurance,
+            segments=True,
         )
         self.answer(pb.DaemonPacket(attested=attested))
+
+    def _segment_is_under_way(self) -> bool:
+        # with a ring under way there is a transfer that waits for it
+        return self.phase is Phase.MAPPING and self.operation is None
 
     def _cancel(self) -> None:
         # when it is idle again, the transfer's end came first

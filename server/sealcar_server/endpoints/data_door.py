@@ -15,6 +15,8 @@ from sealcar_server.access.rates import UNLIMITED, Rates
 from sealcar_server.endpoints.data_chores import Chores
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.transfer.outstanding import Outstanding
+from sealcar_server.transfer.shelf import Shelf
+from sealcar_server.transfer.shelved import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -40,6 +42,7 @@ class Limits:
         idle_timeout: seconds that a client may leave a transfer waiting.
         warm_for: seconds after which opening a package may have to ask for its key again; until
             then its payloads are opened on the socket's own thread.
+        segment_idle: seconds that a segment is kept which no process has.
         connections: most at a time, and most of one uid.
         transfers_of_one: most that one uid may have under way.
     """
@@ -47,6 +50,7 @@ class Limits:
     wait: float = 20.0
     idle_timeout: float = 60.0
     warm_for: float = 30.0
+    segment_idle: float = 300.0
     connections: int = 1024
     connections_of_one: int = 256
     transfers_of_one: int = 128
@@ -82,6 +86,8 @@ class Door:
         self.limits = limits
         self.scratch: Final = Scratch()
         self.outstanding: Final = Outstanding(services.budget)
+        place = Place(services.budget, services.engine, services.meter, self.post, self.chore)
+        self.shelf: Final = Shelf(place, wait=limits.wait, idle=limits.segment_idle)
         self.draining = False
         self.started: Final = time.monotonic()
         self._transfers: Counter[str] = Counter()
@@ -200,4 +206,5 @@ class Door:
         self._chores.close()
         self.run_posted()
         self.outstanding.close()
+        self.shelf.close()
         self.scratch.wipe()

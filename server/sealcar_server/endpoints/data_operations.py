@@ -49,10 +49,6 @@ class Operation(abc.ABC):
     def waits_for_client(self) -> bool:
         """Whether nothing can go on before the client does something."""
 
-    @abc.abstractmethod
-    def begin(self, ring: Ring) -> None:
-        """Start moving bytes."""
-
     def piece(self, piece: pb.Piece) -> None:
         """Take a piece that the client announces.
 
@@ -100,14 +96,16 @@ class Operation(abc.ABC):
     def _ended(self, error: SealcarError | None) -> None:
         """Clean up and answer, now that no worker is inside any more."""
 
-    def _leave(self, phase: str, size: int, error: SealcarError | None) -> None:
+    def _leave(
+        self, phase: str, size: int, error: SealcarError | None, delivery: str = "ring"
+    ) -> None:
         connection = self._connection
         connection.operation = None
         connection.door.ended(connection.peer.principal)
         meter = connection.door.services.meter
         meter.spent(phase, time.monotonic() - self._begun)
         if error is None:
-            meter.moved(phase, "ring", size)
+            meter.moved(phase, delivery, size)
 
 
 class ReadOperation(Operation):

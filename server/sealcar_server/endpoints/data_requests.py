@@ -9,6 +9,7 @@ from sealcar.v1 import data_socket_pb2 as pb
 from sealcar.v1 import payloads_pb2
 from sealcar_server.endpoints import messages
 from sealcar_server.endpoints.data_operations import ReadOperation, WriteOperation
+from sealcar_server.endpoints.data_segments import SegmentOperation
 from sealcar_server.endpoints.data_turns import Phase, cancelled
 from sealcar_server.service.failing import place_of
 from sealcar_server.transfer.reading import SMALL, SealedSource
@@ -16,6 +17,7 @@ from sealcar_server.transfer.reading import SMALL, SealedSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sealcar.v1 import common_pb2
     from sealcar_server.access.permit import Permit
     from sealcar_server.endpoints.connection import Connection
     from sealcar_server.service.payload_source import PayloadSource
@@ -46,6 +48,7 @@ class Requests:
         return {
             "open": self._open,
             "read": self._read,
+            "segment": self._segment,
             "begin": self._begin,
             "write": self._write,
             "commit": self._commit,
@@ -74,21 +77,38 @@ class Requests:
             raise InvalidRequestError("the data socket reads whole payloads; a part comes by gRPC")
         if self._connection.rings.lent:
             raise InvalidRequestError("slots of the last read weren't given back")
-        key = messages.scope_key(request.scope)
+        self._source(request.scope, request.name, self._opened)
+
+    def _segment(self, packet: pb.ClientPacket) -> None:
+        self._source(packet.segment.scope, packet.segment.name, self._share)
+
+    def _source(
+        self, scope: common_pb2.Scope, name: str, then: Callable[[PayloadSource], None]
+    ) -> None:
+        """Open a payload, here if that can't take long, and go on with it."""
+        key = messages.scope_key(scope)
         if self._door.is_warm(key) and self._payloads.remembers(key):
-            opened = self._payloads.read(self._principal, key, request.name, self._door.scratch)
-            self._opened(opened)
+            then(self._payloads.read(self._principal, key, name, self._door.scratch))
             return
 
         def work() -> PayloadSource:
-            scratch = self._door.chore_scratch()
-            return self._payloads.read(self._principal, key, request.name, scratch)
+            return self._payloads.read(self._principal, key, name, self._door.chore_scratch())
 
-        def then(opened: PayloadSource) -> None:
+        def warmed(opened: PayloadSource) -> None:
             self._door.warmed(key)
-            self._opened(opened)
+            then(opened)
 
-        self._prepare(work, then, lambda opened: opened.close())
+        self._prepare(work, warmed, lambda opened: opened.close())
+
+    def _share(self, opened: PayloadSource) -> None:
+        try:
+            # the policy may have changed while it was being opened
+            opened.permit.check()
+            self._door.admit(self._principal)
+        except SealcarError:
+            opened.close()
+            raise
+        SegmentOperation(self._connection, opened).begin()
 
     def _opened(self, opened: PayloadSource) -> None:
         try:

@@ -72,6 +72,7 @@ class RingKeeper:
             door.post(lambda: self._granted(lease, waiting))
 
         self._ticket = door.services.budget.ask(owner, SIZE, granted)
+        door.shelf.make_room()
 
     def cancel(self) -> None:
         """Wait no longer."""

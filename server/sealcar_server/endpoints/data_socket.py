@@ -19,6 +19,7 @@ import structlog
 from sealcar.errors import DeniedError, ExhaustedError, InternalError, UnavailableError
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.access.peers import peer_of
+from sealcar_server.access.sessions import Session
 from sealcar_server.endpoints.connection import Connection
 from sealcar_server.endpoints.data_door import Door, Limits, Services
 from sealcar_server.endpoints.data_requests import Requests
@@ -75,7 +76,7 @@ class DataSocket:
         return sum(connection.rings.count for connection in list(self._connections))
 
     def memory(self) -> int:
-        """Return the bytes of all rings."""
+        """Return the bytes of all rings and segments."""
         return self._services.budget.used
 
     def drain(self, timeout: float) -> bool:
@@ -95,6 +96,21 @@ class DataSocket:
     def policy_changed(self) -> None:
         """End the transfers of those who lost their right to them. From any thread."""
         self._door.post(self._check_rights)
+
+    def drop_segments(self) -> None:
+        """Drop the segments that nobody may read any more, and return when that is done."""
+        dropped = threading.Event()
+
+        def drop() -> None:
+            self._door.shelf.drop_fallen()
+            dropped.set()
+
+        self._door.post(drop)
+        dropped.wait(_TICK * 10)
+
+    def segment_holders(self) -> list[Session]:
+        """Return who was given a segment that some process still has. From any thread."""
+        return [one for one in self._door.shelf.holders() if isinstance(one, Session)]
 
     def close(self) -> None:
         """Stop serving and close everything, listeners too."""
@@ -210,6 +226,7 @@ class DataSocket:
             if connection.operation is not None:
                 connection.operation.renew()
         self._door.outstanding.look()
+        self._door.shelf.look()
         if self._services.budget.contended:
             self._reclaim(now)
 
@@ -217,6 +234,7 @@ class DataSocket:
         for connection in list(self._connections):
             if connection.operation is not None:
                 connection.operation.check()
+        self._door.shelf.drop_fallen()
 
     def _reclaim(self, now: float) -> None:
         """Close connections that hold a ring without using it while others wait for memory."""

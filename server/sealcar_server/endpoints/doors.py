@@ -36,6 +36,7 @@ class Doors:
     def check_permits(self) -> None:
         """End the transfers whose permits have fallen; gRPC's see to it before their next piece."""
         self._data.policy_changed()
+        self._data.drop_segments()
 
     def end_transfers(self) -> None:
         """End all transfers, whose permits have fallen, and return when they have ended.
@@ -54,14 +55,17 @@ class Doors:
             time.sleep(_STEP)
         # what was being opened meanwhile finds its permit fallen
         self._data.policy_changed()
+        self._data.drop_segments()
 
     def holders(self) -> list[Holder]:
-        """Return the sessions that were handed plaintext."""
-        return [
-            Holder(session.id, session.principal, session.pid)
-            for session in self._sessions.connected()
-            if session.received
-        ]
+        """Return the sessions that were handed plaintext.
+
+        Those that have ended are among them as long as a segment of theirs is in use: only the
+        kernel knows by whom.
+        """
+        connected = [one for one in self._sessions.connected() if one.received]
+        found = {one.id: one for one in [*connected, *self._data.segment_holders()]}
+        return [Holder(one.id, one.principal, one.pid) for one in found.values()]
 
     def report(self, *, locked: bool) -> None:
         """Let gRPC health say whether payloads can be read: one that can't isn't ready."""

@@ -1,4 +1,4 @@
-"""Memory of all rings together never passes a limit; who doesn't fit waits in order."""
+"""Memory of rings and segments together never passes a limit; who doesn't fit waits in order."""
 
 from __future__ import annotations
 
@@ -13,25 +13,32 @@ if TYPE_CHECKING:
 class Lease:
     """A part of the budget, held until `close`."""
 
-    def __init__(self, budget: Budget, owner: Hashable, size: int) -> None:
+    def __init__(self, budget: Budget, owners: tuple[Hashable, ...], size: int) -> None:
         self._budget = budget
-        self.owner = owner
+        self._owners = owners
+        self.owner = owners[0]
         self.size = size
 
     def close(self) -> None:
         """Give it back. Repeating it is fine."""
         size, self.size = self.size, 0
-        self._budget.give_back(self.owner, size)
+        self._budget.give_back(self._owners, size)
 
 
 class Ticket:
     """A place in the queue."""
 
     def __init__(
-        self, budget: Budget, owner: Hashable, size: int, granted: Callable[[Lease], None]
+        self,
+        budget: Budget,
+        owners: tuple[Hashable, ...],
+        size: int,
+        granted: Callable[[Lease], None],
     ) -> None:
         self._budget = budget
-        self.owner = owner
+        self.owners = owners
+        # of a group are large ones, which small ones needn't wait for
+        self.yields = len(owners) > 1
         self.size = size
         self.granted = granted
 
@@ -68,9 +75,34 @@ class Budget:
         """Whether somebody waits."""
         return bool(self._waiting)
 
-    def ask(self, owner: Hashable, size: int, granted: Callable[[Lease], None]) -> Ticket:
-        """Queue for `size` bytes; `granted` is called once, on whichever thread makes room."""
-        ticket = Ticket(self, owner, size, granted)
+    def wants_from(self, owner: Hashable) -> bool:
+        """Tell whether somebody waits whom it would help if this owner gave something back."""
+        with self._lock:
+            return any(
+                ticket.owners[0] == owner
+                or self._held[ticket.owners[0]] + ticket.size <= self.share
+                for ticket in self._waiting
+            )
+
+    def ask(
+        self,
+        owner: Hashable,
+        size: int,
+        granted: Callable[[Lease], None],
+        *,
+        group: Hashable | None = None,
+    ) -> Ticket:
+        """Queue for `size` bytes; `granted` is called once, on whichever thread makes room.
+
+        Args:
+            owner: whose share they count against.
+            size: bytes.
+            granted: gets the lease.
+            group: all of a group together get no more than one owner's share, and let others pass
+                who need less.
+        """
+        owners = (owner,) if group is None else (owner, group)
+        ticket = Ticket(self, owners, size, granted)
         with self._lock:
             self._waiting.append(ticket)
         self._grant()
@@ -85,30 +117,34 @@ class Budget:
         self._grant()
         return True
 
-    def give_back(self, owner: Hashable, size: int) -> None:
+    def give_back(self, owners: tuple[Hashable, ...], size: int) -> None:
         """Return a lease's bytes."""
         with self._lock:
             self._used -= size
-            self._held[owner] -= size
-            if self._held[owner] <= 0:
-                del self._held[owner]
+            for owner in owners:
+                self._held[owner] -= size
+                if self._held[owner] <= 0:
+                    del self._held[owner]
         self._grant()
 
     def _grant(self) -> None:
         for ticket in self._next():
-            ticket.granted(Lease(self, ticket.owner, ticket.size))
+            ticket.granted(Lease(self, ticket.owners, ticket.size))
 
     def _next(self) -> list[Ticket]:
         """Take what fits off the queue, in order; who has his share doesn't hold others up."""
         chosen: list[Ticket] = []
         with self._lock:
             for ticket in list(self._waiting):
-                if self._held[ticket.owner] + ticket.size > self.share:
+                if any(self._held[owner] + ticket.size > self.share for owner in ticket.owners):
                     continue
                 if self._used + ticket.size > self.limit:
+                    if ticket.yields:
+                        continue
                     break
                 self._waiting.remove(ticket)
                 self._used += ticket.size
-                self._held[ticket.owner] += ticket.size
+                for owner in ticket.owners:
+                    self._held[owner] += ticket.size
                 chosen.append(ticket)
         return chosen

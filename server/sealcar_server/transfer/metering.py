@@ -9,10 +9,13 @@ class Meter(Protocol):
     """Takes measurements; must be fast and safe to call from any thread."""
 
     def moved(self, direction: str, delivery: str, count: int, /) -> None:
-        """Count plaintext bytes; direction "read" or "write", delivery "ring" or "packet"."""
+        """Count plaintext bytes: direction read or write; delivery ring, packet or segment."""
 
     def spent(self, phase: str, seconds: float, /) -> None:
         """Take the time of a phase: "read", "write", "memory" (waiting for it), "publish"…."""
+
+    def shared(self, count: int, locked: int, unlocked: int, /) -> None:
+        """Take how many segments there are, and their bytes that are locked in memory or not."""
 
     def denied(self, rule: str, /) -> None:
         """Count a refusal: "peer" for a packet from a process that isn't the one that attested."""

@@ -8,15 +8,14 @@ Nobody can take the memory of such a ring from them either; so it can be asked w
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import mmap
 import os
-import signal
 from typing import Final, Self
 
 from sealcar.errors import ExhaustedError
 from sealcar.transfer.descriptors import FIXED_SIZE, Exported, Seal, memory, read_only, seal
 from sealcar_server.sealing.layout import SEGMENT
+from sealcar_server.transfer.held import held_elsewhere
 
 SLOTS: Final = 8
 SIZE: Final = SLOTS * SEGMENT
@@ -70,18 +69,7 @@ class Ring:
     @property
     def held(self) -> bool:
         """Whether another process has it open or mapped. Where the kernel can't say: no."""
-        if self._watch < 0:
-            return False
-        # Whoever opens the file during the lease has the kernel signal this process: with SIGIO,
-        # which would end it, if not told otherwise before each lease. SIGURG is ignored.
-        fcntl.fcntl(self._watch, fcntl.F_SETSIG, signal.SIGURG)
-        try:
-            # granted to the only one who has a file open
-            fcntl.fcntl(self._watch, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        except OSError as error:
-            return isinstance(error, BlockingIOError)
-        fcntl.fcntl(self._watch, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-        return False
+        return self._watch >= 0 and held_elsewhere(self._watch)
 
     def give_up(self) -> None:
         """Unmap. A client that wrote loses the pages; one that reads has them until it unmaps."""

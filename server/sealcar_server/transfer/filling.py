@@ -1,0 +1,65 @@
+"""A payload on its way into a segment: authentic in private scratch first."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+from sealcar_server.transfer.engine import Token
+from sealcar_server.transfer.flow import Flow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sealcar.errors import SealcarError
+    from sealcar_server.sealing.reader import SealedReader
+    from sealcar_server.sealing.scratch import Scratch
+    from sealcar_server.transfer.engine import Engine
+    from sealcar_server.transfer.segments import Segment
+
+# as many as a ring has slots: so it takes turns with reads as one of them
+_AHEAD: Final = 8
+
+
+class SegmentFill(Flow):
+    """All pieces of one payload into one segment, in the order of the queue.
+
+    Args:
+        reader: where they come from.
+        segment: where they go.
+        engine: does the work.
+        ended: as Flow.
+
+    Attributes:
+        filled: bytes so far.
+    """
+
+    def __init__(
+        self,
+        reader: SealedReader,
+        segment: Segment,
+        engine: Engine,
+        ended: Callable[[SealcarError | None], None],
+    ) -> None:
+        super().__init__(ended)
+        self._reader, self._segment, self._engine = reader, segment, engine
+        self._count = reader.layout.count
+        # next() of a count is atomic
+        self._next, self._placed = itertools.count(), itertools.count(1)
+        self.filled = 0
+
+    def begin(self) -> None:
+        """Start the work."""
+        for slot in range(min(_AHEAD, self._count)):
+            self._engine.put(self, Token(slot))
+
+    def _step(self, token: Token, scratch: Scratch) -> bool:
+        index = next(self._next)
+        if index >= self._count:
+            return False
+        span = self._reader.read_segment(index, scratch)
+        self._segment.put(span.plain_at, scratch.plain[: span.plain_size])
+        with self._lock:
+            self.filled += span.plain_size
+        self._engine.put(self, token)
+        return next(self._placed) == self._count
