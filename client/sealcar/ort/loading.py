@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, overload
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args, overload
 
 from sealcar.errors import InvalidRequestError, RuntimeSupportError
 from sealcar.ort import (
     adapters,
+    borrowing,
     configuration,
     fitting,
-    initializers,
     models,
     options,
     plain,
@@ -19,6 +20,7 @@ from sealcar.ort import (
     scopes,
     selecting,
 )
+from sealcar.ort import initializers as weights
 from sealcar.ort.adapters import rejections
 from sealcar.ort.sessions import sealed_session
 from sealcar.ort.sources import SealedSource
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from sealcar.ort.sources import Source
     from sealcar.remote import RemoteClient
 
+Initializers: TypeAlias = Literal["private", "shared"]
 # with it a provider may take a blob from a session that has read it before
 _SHARED: Final = "ep.share_ep_contexts"
 # with these a session goes on using a model's own bytes, if it is in ORT format
@@ -53,6 +56,7 @@ def load(
     generation: int = 0,
     session_options: SessionOptions | None = None,
     providers: Sequence[Provider] | None = None,
+    initializers: Initializers = "private",
     allow_plaintext_files: bool = False,
     allow_unsupported: bool = False,
 ) -> Session: ...
@@ -66,6 +70,7 @@ def load(
     variant: str | None = None,
     session_options: SessionOptions | None = None,
     providers: Sequence[Provider] | None = None,
+    initializers: Initializers = "private",
     allow_plaintext_files: bool = False,
     allow_unsupported: bool = False,
 ) -> Session: ...
@@ -81,6 +86,7 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     generation: int = 0,
     session_options: SessionOptions | None = None,
     providers: Sequence[Provider] | None = None,
+    initializers: Initializers = "private",
     allow_plaintext_files: bool = False,
     allow_unsupported: bool = False,
 ) -> Session:
@@ -104,6 +110,13 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
             each model with external initializers, whose memory lives as long as they do: let them
             go after loading.
         providers: as InferenceSession takes them.
+        initializers: where external weights of a variant in a store lie. "private", the default:
+            in memory of this process, which the runtime copies from and then gives back. "shared":
+            in memory that every process uses which loads them so, and that the daemon counts; for
+            servers with many workers of one model. A session on the CPU alone uses them where they
+            lie, unpacked, which is slower for matrix multiplications (`session.disable_prepacking`,
+            set by the caller to "0", keeps them packed, each process its own); any other session
+            copies from there.
         allow_plaintext_files: go on although options could write plaintext into files.
         allow_unsupported: go on although a compiled variant's provider isn't in the session, says
             that it doesn't support it, or has an older SDK than it was compiled with: for a plugin
@@ -116,8 +129,10 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
         SealcarError: a payload can't be read, with phase, scope and name.
         Exception: the runtime's own, with the text of what failed in a callback.
     """
+    if initializers not in get_args(Initializers):
+        raise InvalidRequestError(f"initializers are {' or '.join(get_args(Initializers))}")
     own = session_options if session_options is not None else runtime.onnxruntime().SessionOptions()
-    entries = configuration.entries_of(own)
+    entries = borrowing.callers(own, configuration.entries_of(own))
     options.check_caller(entries, _settings(providers), allow_plaintext_files=allow_plaintext_files)
     if isinstance(source, str | os.PathLike):
         if package is not None or version or generation:
@@ -139,10 +154,10 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
             component, variant = chosen.component, chosen.variant
             version, generation = chosen.version, chosen.generation
         scope = source.scope(package, component, variant, version=version, generation=generation)
-        found = SealedSource(scope)
+        found = SealedSource(scope, shared=initializers == "shared")
     if not allow_unsupported:
         fitting.check(found, own, providers)
-    return _load(found, own, providers, entries)
+    return _load(found, own, providers, entries, shared=initializers == "shared")
 
 
 def _in_directory(
@@ -163,6 +178,8 @@ def _load(
     own: SessionOptions,
     providers: Sequence[Provider] | None,
     entries: Mapping[str, str],
+    *,
+    shared: bool,
 ) -> Session:
     known = bool(scopes.blobs_of(source))
     if known:
@@ -175,9 +192,15 @@ def _load(
         if not known:
             probing.check_read(own, source.ep)
         registration = adapters.registrar().set_read(own, reader)
-    initializers.lend(own, initializers.fetch(source, model.files))
+    files = weights.fetch(source, model.files)
     keeps = any(entries.get(key) == "1" for key in _BORROWING)
-    session = _session(model.data, own, providers, registration, keeps=keeps)
+    make = partial(_session, model.data, own, providers, registration, keeps=keeps)
+    session = None
+    if shared and files and not model.blobs and borrowing.possible(own, providers, entries):
+        session = borrowing.session(own, model.weights, files, make)
+    if session is None:
+        weights.lend(own, files)
+        session = make()
     if model.blobs and not reader.served and entries.get(_SHARED) != "1":
         raise RuntimeSupportError(
             "the execution provider made a session without asking for the variant's blobs, so they "

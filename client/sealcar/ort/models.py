@@ -19,7 +19,7 @@ from sealcar.ort import initializers, scopes, sources
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sealcar.onnxscan import EpContextNode, ModelScan
+    from sealcar.onnxscan import EpContextNode, ModelScan, Tensor
     from sealcar.ort.sources import Source
 
 # the operator's name stands in such a file as it is
@@ -35,12 +35,14 @@ class Model:
         data: as the runtime takes it.
         blobs: the payload of each name that a provider may ask for.
         files: the payload of each external file.
+        weights: the tensors that lie in those files.
     """
 
     name: str
     data: bytes = field(repr=False)
     blobs: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    weights: tuple[Tensor, ...] = ()
 
 
 def read(source: Source) -> Model:
@@ -60,7 +62,8 @@ def read(source: Source) -> Model:
             raise source.name.placed(error, "open", name) from None
         return Model(name, data)
     found = onnxscan.scan(data)
-    return Model(name, data, _blobs(found, source, name), initializers.resolve(found, source, name))
+    blobs = _blobs(found, source, name)
+    return Model(name, data, blobs, initializers.resolve(found, source, name), found.external)
 
 
 def _check_alone(source: Source, data: bytes) -> None:

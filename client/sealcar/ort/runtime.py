@@ -77,6 +77,14 @@ def onnxruntime() -> ModuleType:
     return module  # type: ignore[no-any-return]  # untyped
 
 
+def numpy() -> Untyped:
+    """Return numpy, which the runtime brings along."""
+    onnxruntime()
+    import numpy as np  # noqa: PLC0415  (only when needed)
+
+    return np
+
+
 def version() -> tuple[int, int]:
     """Return major and minor of the installed runtime."""
     return parse(onnxruntime().__version__)

@@ -44,6 +44,10 @@ def sealed_session() -> type[Any]:
             # a provider may ask for a blob again as long as the session lives
             self._registration = registration
 
+        def keep(self, owner: object) -> None:
+            """Keep alive what the session uses and doesn't own."""
+            self._owner = owner
+
         def set_providers(self, *_arguments: object, **_named: object) -> None:
             """Refuse: that would make the session anew from the model.
 

@@ -107,10 +107,15 @@ class Source(Readable, Protocol):
 
 
 class SealedSource:
-    """A variant in the daemon's store: names are looked up among its payloads, and nowhere else."""
+    """A variant in the daemon's store: names are looked up among its payloads, and nowhere else.
 
-    def __init__(self, scope: AnyScope) -> None:
-        self._scope = scope
+    Args:
+        scope: the variant.
+        shared: `view` gives memory that all processes share which ask for it like this.
+    """
+
+    def __init__(self, scope: AnyScope, *, shared: bool = False) -> None:
+        self._scope, self._shared = scope, shared
         self.reader = scope.reader
         self.read = scope.read
         self.resolve_folder = scope.resolve_folder
@@ -169,7 +174,7 @@ class SealedSource:
         Raises:
             SealcarError: what went wrong, with scope and name.
         """
-        return self._scope.map(name).view
+        return self._scope.map(name, shared=self._shared).view
 
     @cached_property
     def _kinds(self) -> Mapping[str, str]:
