@@ -84,3 +84,35 @@ def test_the_limit_holds_under_many_threads() -> None:
         assert done.acquire(timeout=10)
     assert max(most) <= 64
     assert budget.used == 0
+
+
+def test_a_group_gets_one_owners_share_together_and_lets_smaller_ones_pass() -> None:
+    budget = Budget(100)
+
+    def large(owner: str, size: int) -> list[Lease]:
+        granted: list[Lease] = []
+        budget.ask(owner, size, granted.append, group="large")
+        return granted
+
+    first, second, third = large("a", 40), large("b", 35), large("c", 10)
+    assert (len(first), len(second), len(third)) == (1, 1, 0), "the group has its share"
+    assert Asked(budget, "d", 25).lease, "what is left is others'"
+    fourth = large("e", 30)
+    second[0].close()
+    assert third
+    assert not fourth, "25 are free"
+    assert Asked(budget, "f", 20).lease, "who needs less needn't wait for it"
+    first[0].close()
+    assert fourth
+
+
+def test_giving_something_back_is_asked_for_only_if_it_helps() -> None:
+    budget = Budget(100)
+    greedy = [Asked(budget, "greedy", 75), Asked(budget, "greedy", 10)]
+    other = Asked(budget, "other", 10)
+    assert (greedy[1].lease, other.lease is not None) == (None, True)
+    assert budget.wants_from("greedy"), "it would have its share back"
+    assert not budget.wants_from("other")
+    third = Asked(budget, "third", 20)
+    assert not third.lease
+    assert budget.wants_from("other")

@@ -19,10 +19,12 @@ _FOR_KEYS: Final = 16 << 20
 class PageLocks:
     """Locks memory until it is unmapped. Thread-safe.
 
-    Root keys are locked under the same limit of the system, and come first.
+    Args:
+        for_keys: bytes that are left of the system's limit, for root keys, which come first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, for_keys: int = _FOR_KEYS) -> None:
+        self._for_keys = for_keys
         self._lock = threading.Lock()
         self._locked = 0
         self._told = False
@@ -31,8 +33,8 @@ class PageLocks:
         """Lock mapped pages; False: they may be swapped, and the log says why."""
         soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
         with self._lock:
-            if soft != resource.RLIM_INFINITY and self._locked + size > soft - _FOR_KEYS:
-                self._tell(f"RLIMIT_MEMLOCK is {soft} bytes, of which keys need {_FOR_KEYS}")
+            if soft != resource.RLIM_INFINITY and self._locked + size > soft - self._for_keys:
+                self._tell(f"RLIMIT_MEMLOCK is {soft} bytes, of which keys need {self._for_keys}")
                 return False
             self._locked += size
         if LIBC.mlock(ctypes.c_void_p(address), ctypes.c_size_t(size)):
