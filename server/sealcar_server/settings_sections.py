@@ -130,7 +130,9 @@ class PolicyFile:
 class Transfer:
     """[transfer]: bytes on the move."""
 
-    memory_limit: Annotated[int, Spec(kinds.size(16 << 20), "sum of all rings")] = 256 << 20
+    memory_limit: Annotated[
+        int, Spec(kinds.size(16 << 20), "sum of all rings and shared segments")
+    ] = 256 << 20
     # shorter than a client's usual patience, so that it hears the reason and not just silence
     wait: Annotated[
         float, Spec(kinds.duration(0, 3600), "how long a transfer waits for memory")

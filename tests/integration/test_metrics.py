@@ -25,6 +25,7 @@ SUFFIXES = ("_bytes", "_seconds", "_info")
 COUNTS = {
     "sealcar_sessions",
     "sealcar_rings",
+    "sealcar_segments",
     "sealcar_denials",
     "sealcar_isolation",
     "sealcar_grpc_requests",
@@ -37,7 +38,18 @@ COUNTS = {
     "sealcar_locked",
     "sealcar_draining",
 }
-LABELS = {"direction", "delivery", "phase", "rule", "mode", "method", "code", "le", "reason"}
+LABELS = {
+    "direction",
+    "delivery",
+    "phase",
+    "rule",
+    "mode",
+    "method",
+    "code",
+    "le",
+    "reason",
+    "pages",
+}
 
 
 @pytest.fixture(scope="module")

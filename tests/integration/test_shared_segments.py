@@ -209,6 +209,17 @@ def test_a_reader_whose_grant_was_taken_away_leaves_nothing_behind(
         assert mapped.view == PAYLOADS["first"]
 
 
+def test_shredding_a_package_drops_its_segments_and_no_others(
+    daemon: Daemon, client: Client
+) -> None:
+    publish(client, {"own": varied(3 * MIB)}, "shredded")
+    client.scope("shredded", COMPONENT, VARIANT).map("own", shared=True).close()
+    segment(client, "first").close()
+    with Admin(daemon.admin, peer_uid=os.getuid()) as admin:
+        admin.shred("shredded")
+    assert memory(daemon) == len(PAYLOADS["first"])
+
+
 def test_a_damaged_payload_is_nobodys_and_its_memory_is_free_again(
     daemon: Daemon, client: Client
 ) -> None:
