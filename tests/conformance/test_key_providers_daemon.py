@@ -126,8 +126,8 @@ def test_vault_a_transfer_goes_on_beyond_its_keys_lifetime_only_if_the_key_may_b
             begun = time.monotonic()
             bao.seal()
             try:
-                for client in (reader, writer):
-                    assert client.error().reason == common_pb2.ERROR_REASON_KEY_UNAVAILABLE
+                for side in (reader, writer):
+                    assert side.error().reason == common_pb2.ERROR_REASON_KEY_UNAVAILABLE
             finally:
                 bao.unseal()
             assert time.monotonic() - begun < 8
