@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from sealcar import errors
 from sealcar.catalogue import values
+from sealcar.cli.verifying import resumable
 from sealcar.transfer.scopes import MAX_PAYLOADS, ScopeName, opened_scope
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import payloads_pb2
@@ -54,3 +56,17 @@ def test_an_empty_page_that_is_not_the_last_is_refused() -> None:
     answer = payloads_pb2.OpenResponse(next_page_token=MORE)
     with pytest.raises(errors.IncompatibleError):
         opened_scope(lambda _request: answer, NAME)
+
+
+def test_a_token_that_a_daemon_chose_does_nothing_in_a_terminal_or_shell(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    token = "x'; touch /tmp/y; echo '\x1b[31m$(id)"
+    with pytest.raises(errors.UnavailableError), resumable("sealcar verify ocr") as keep:
+        keep(token)
+        raise errors.UnavailableError("it went away")
+    told = capsys.readouterr().err
+    assert told.rstrip("\n").isprintable()
+    *before, last = shlex.split(told)
+    assert before == ["to", "go", "on:", "sealcar", "verify", "ocr", "--resume"]
+    assert last == token.replace("\x1b", "\\x1b")

@@ -50,7 +50,7 @@ def verify(client: Reached, address: str, *, resume: str, generation: int, as_js
     wanted = Address.whole(address)
     begun = time.monotonic()
     again = f"sealcar verify {wanted}" + (f" --generation {generation}" if generation else "")
-    with bytes_moving(f"verifying {wanted}", quiet=as_json) as show, _resumable(again) as keep:
+    with bytes_moving(f"verifying {wanted}", quiet=as_json) as show, resumable(again) as keep:
 
         def progress(step: Progress) -> None:
             keep(step.resume_token)
@@ -70,7 +70,7 @@ def verify(client: Reached, address: str, *, resume: str, generation: int, as_js
 
 
 @contextmanager
-def _resumable(command: str) -> Iterator[Callable[[str], None]]:
+def resumable(command: str) -> Iterator[Callable[[str], None]]:
     """Say how to go on, if the check is cut; yields what takes the last token."""
     last = deque([""], maxlen=1)
     try:
