@@ -29,7 +29,7 @@ _FIRST_ARGUMENT: Final = 16
 _SECOND_ARGUMENT: Final = 24
 
 _X32: Final = 0x40000000  # the third way to call an x86 kernel, with numbers of its own
-_NEW_NAMESPACES: Final = 0x7E020080
+_NEW_NAMESPACES: Final = 0x7E020000
 _PR_SET_DUMPABLE: Final = 4
 _FAMILIES: Final = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 
