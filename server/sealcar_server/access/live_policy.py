@@ -65,6 +65,12 @@ class LivePolicy:
         """Tell whether a grant allows it. An empty component means the whole package."""
         return self._in_force[1].allows(principal, right, package, component)
 
+    def stands(
+        self, _since: int, principal: Principal, right: Right, package: str, component: str = ""
+    ) -> bool:
+        """Tell whether it is allowed still: only what is in force now counts."""
+        return self.allows(principal, right, package, component)
+
     def require(self, principal: Principal, right: Right, package: str, component: str = "") -> str:
         """Return the name of the grant that allows it, with the generation it was decided in.
 

@@ -29,7 +29,7 @@ class Permit:
     ) -> None:
         self._rules = rules
         self._asked = (principal, right, package, component)
-        self._good_in = rules.generation
+        self._given_in = self._good_in = rules.generation
         self._also: Callable[[], None] | None = None
         self._ask: Callable[[], None] | None = None
         self._asked_at = 0.0
@@ -69,6 +69,6 @@ class Permit:
         generation = self._rules.generation
         if generation == self._good_in:
             return
-        if not self._rules.allows(*self._asked):
+        if not self._rules.stands(self._given_in, *self._asked):
             raise DeniedError("the grant was taken away")
         self._good_in = generation

@@ -35,6 +35,11 @@ class Rules(Protocol):
     def allows(self, principal: Principal, right: Right, package: str, component: str = "") -> bool:
         """Tell whether a grant allows it. An empty component means the whole package."""
 
+    def stands(
+        self, since: int, principal: Principal, right: Right, package: str, component: str = ""
+    ) -> bool:
+        """Tell whether what was allowed in an earlier generation is allowed still, or raise."""
+
     def require(self, principal: Principal, right: Right, package: str, component: str = "") -> str:
         """Return the name of the grant that allows it, or raise."""
 
@@ -87,6 +92,12 @@ class Policy:
     def allows(self, principal: Principal, right: Right, package: str, component: str = "") -> bool:
         """Tell whether a grant allows it. An empty component means the whole package."""
         return self.deciding(principal, right, package, component) is not None
+
+    def stands(
+        self, _since: int, principal: Principal, right: Right, package: str, component: str = ""
+    ) -> bool:
+        """Tell the same: the grants never change."""
+        return self.allows(principal, right, package, component)
 
     def require(self, principal: Principal, right: Right, package: str, component: str = "") -> str:
         """Return the name of the grant that allows it.

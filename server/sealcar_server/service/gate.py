@@ -24,8 +24,8 @@ _REMEMBERED: Final = 120.0  # seconds; a transfer that its client leaves waiting
 class Gate:
     """Decides as the policy does while it is open; then nothing but listing is allowed.
 
-    A transfer under way checks its permit, which falls when the gate closes. A new permit isn't
-    checked against what ended before it.
+    A transfer under way checks its permit, which falls when the gate closes, and when what it is
+    about is ended after it was given.
 
     Args:
         rules: the policy.
@@ -38,7 +38,7 @@ class Gate:
         self._lock = threading.Lock()
         self._changes = 0
         self._locked = locked
-        self._ended: dict[str, tuple[float, SealcarError]] = {}
+        self._ended: dict[str, tuple[float, int, SealcarError]] = {}
 
     @property
     def generation(self) -> int:
@@ -61,8 +61,8 @@ class Gate:
         with self._lock:
             now = time.monotonic()
             kept = {name: one for name, one in self._ended.items() if now - one[0] < _REMEMBERED}
-            self._ended = {**kept, **dict.fromkeys(packages, (now, why))}
             self._changes += 1
+            self._ended = {**kept, **dict.fromkeys(packages, (now, self.generation, why))}
 
     def allows(self, principal: Principal, right: Right, package: str, component: str = "") -> bool:
         """Tell whether a grant allows it.
@@ -70,13 +70,24 @@ class Gate:
         Raises:
             LockedError: the daemon is locked.
             WrongStateError: the store is read-only.
-            SealcarError: what `end` was told, as long as older permits may be around.
         """
         self._refuse(right)
-        since, why = self._ended.get(package, (0.0, None))
-        if why is not None and right is not Right.LIST and time.monotonic() - since < _REMEMBERED:
-            raise type(why)(why.message, retry_after=why.retry_after)
         return self._rules.allows(principal, right, package, component)
+
+    def stands(
+        self, since: int, principal: Principal, right: Right, package: str, component: str = ""
+    ) -> bool:
+        """Tell whether what was allowed in an earlier generation is allowed still.
+
+        Raises:
+            LockedError, WrongStateError: as `allows`.
+            SealcarError: what `end` was told since.
+        """
+        ended = self._ended.get(package)
+        if ended is not None and since < ended[1]:
+            why = ended[2]
+            raise type(why)(why.message, retry_after=why.retry_after)
+        return self.allows(principal, right, package, component)
 
     def require(self, principal: Principal, right: Right, package: str, component: str = "") -> str:
         """Return the name of the grant that allows it.

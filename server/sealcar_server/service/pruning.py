@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar import names
-from sealcar.errors import (
-    DamagedError,
-    DeniedError,
-    InvalidRequestError,
-    KeyRefusedError,
-    NotFoundError,
-)
+from sealcar.errors import DamagedError, InvalidRequestError, NotFoundError
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.policy import Right, unknown_package
 from sealcar_server.service.failing import during
@@ -168,18 +162,8 @@ class Pruning:
             raise InvalidRequestError("name the package whose version it is")
         entry.rule = "each package by itself"
         for name in self._store.names():
-            if self._may_manage(principal, name):
+            if self._policy.allows(principal, Right.MANAGE, name):
                 yield from ((name, version) for version in self._store.versions(name))
-
-    def _may_manage(self, principal: Principal, name: str) -> bool:
-        try:
-            return self._policy.allows(principal, Right.MANAGE, name)
-        except (KeyRefusedError, NotFoundError):
-            # what ended lately ends older permits, and this is a new question
-            try:
-                return bool(self._policy.require(principal, Right.MANAGE, name))
-            except (DeniedError, NotFoundError):
-                return False
 
     def _version(self, name: str, version: str, wanted: Wanted, done: Pruned) -> None:
         with during("prune", package=name, version=version):
