@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import flood, measuring
+from bench import flood, measuring, sharing
 from bench.ways import Bytes, small_reads
 from support.daemon import Daemon
 
@@ -30,10 +30,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="on the disk that counts; default: temporary")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--flood", action="store_true", help="floods instead, as root")
+    parser.add_argument("--sharing", action="store_true", help="shared segments instead")
     options = parser.parse_args()
     if options.flood:
         floods = flood.measure(options.rounds * 200)
         sys.stdout.write(json.dumps(floods, indent=2) if options.json else flood.text(floods))
+        return
+    if options.sharing:
+        shared = sharing.measure(options.folder, options.mib << 20, options.rounds)
+        sys.stdout.write(json.dumps(shared, indent=2) if options.json else sharing.text(shared))
         return
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="sealcar-bench-") as folder:
         found = measure(Path(folder), options.mib << 20, options.rounds)
