@@ -19,6 +19,7 @@ from support.tampering import (
 )
 
 from sealcar.errors import (
+    DamagedError,
     KeyRefusedError,
     NotAuthenticError,
     NotFoundError,
@@ -248,3 +249,27 @@ def test_whatever_bytes_a_manifest_has_they_are_refused_typed_or_mean_the_same(
             assert running.read(ONNX) == MODEL
         except SealcarError as error:
             assert error.place.package == "ocr"  # noqa: PT017  (either outcome is right)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: manifest["additional_metadata"].pop("sealcar"),
+        lambda manifest: (
+            next(iter(manifest["components"].values()))["variants"].popitem()[1].clear()
+        ),
+    ],
+    ids=["record", "variant"],
+)
+def test_a_check_looks_at_the_manifest_that_lies_there_now_though_the_package_is_open(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    def verify() -> object:
+        return running.packages.verify(ME, "ocr", "", 0, lambda *_: None)
+
+    with Running(tmp_path) as running:
+        running.import_()
+        verify()
+        edit_manifest(running.generation(), change)
+        with pytest.raises(DamagedError):
+            verify()

@@ -87,6 +87,12 @@ class Opener:
             self._keyring.admit(found.record.kek_alias, found.record.kek_version)
             return found
 
+    def again(self, opened: OpenedPackage) -> OpenedPackage:
+        """Open a generation as it lies there now, whatever is remembered; raises as `open` does."""
+        place = opened.place.name, opened.place.version, opened.place.number
+        self._remembered.forget(place)
+        return self.open(*place)
+
     def look(self, name: str, version: str = "", number: int = 0) -> Found:
         """Return what the store has without asking for a key: to be shown, never acted upon.
 

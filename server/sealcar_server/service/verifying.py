@@ -49,6 +49,8 @@ class Verifier:
             InvalidRequestError, WrongStateError: the token isn't of this generation.
             KeyRefusedError, KeyUnavailableError, StorageError: it can't be checked.
         """
+        # what lies there is checked, not what was remembered of it
+        opened = self._opener.again(opened)
         place = opened.place
         known: dict[str, str | int] = {
             "package": place.name,
