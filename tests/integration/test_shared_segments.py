@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from support.daemon import Daemon
+from support.older_daemon import OlderDaemon
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.raw_clients import RawClient, descriptors, until
 from support.segment_readers import Readers, mapped_by
 
+import sealcar
 from sealcar.admin import Admin
 from sealcar.errors import ExhaustedError, NotAuthenticError, NotFoundError
 from sealcar.v1 import data_socket_pb2 as pb
@@ -253,3 +255,14 @@ def test_who_goes_while_it_is_filled_leaves_nothing_behind(daemon: Daemon) -> No
         assert mapped.view == PAYLOADS["second"]
     lock(daemon)
     until(lambda: descriptors(daemon.pid) <= open_before and memory(daemon) == 0)
+
+
+def test_a_daemon_of_an_older_release_is_asked_for_none_and_memory_is_private(
+    daemon: Daemon,
+) -> None:
+    with OlderDaemon(daemon) as older:
+        with sealcar.connect(older.socket) as client, segment(client, "first") as mapped:
+            assert mapped.view == PAYLOADS["first"]
+        assert "read" in older.asked
+        assert "segment" not in older.asked
+    assert not mapped_by(os.getpid()).inodes
