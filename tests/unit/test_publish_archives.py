@@ -278,3 +278,17 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     assert "not a regular file" in refused(tmp_path / "p.tar")
     with pytest.raises(NotFoundError):
         publish.plan(tmp_path / "gone.tar")
+
+
+@pytest.mark.parametrize("name", [".hidden", "a\\b.tar", "cafe\u0301.tar", "\udcff.tar"])
+def test_the_name_of_an_archive_goes_nowhere_so_it_may_be_any(
+    package: Path, tmp_path: Path, name: str
+) -> None:
+    packed = pack(package, tmp_path / "p.tar").rename(tmp_path / name)
+    with publish.plan(packed) as plan:
+        assert plan.name == "ocr"
+    assert publish.sealed_plan(packed) is None
+    # that of a model is a payload's
+    model = tmp_path / name.replace(".tar", ".onnx")
+    model.write_bytes(BIG)
+    assert "payload name" in refused(model)

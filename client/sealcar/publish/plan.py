@@ -12,6 +12,7 @@ from sealcar import names
 from sealcar.errors import InvalidNameError, InvalidPackageError, InvalidRequestError, NotFoundError
 from sealcar.publish import archives, assets, manifests, packages
 from sealcar.publish.declared import declared
+from sealcar.publish.files import checked_name
 from sealcar.publish.models import add_model, beside
 from sealcar.publish.payloads import Payloads, PlannedPayload
 from sealcar.publish.sources import SourceTree
@@ -106,6 +107,7 @@ def plan(
             chosen = _store_name(name, opened.package.name, source.stem)
             return _package(opened, (chosen, version or ""), files, keep_inline=keep_inline)
         _check_scope(component, variant)
+        checked_name(source.name)
         chosen = _store_name(name, source.stem)
         payloads = Payloads(tree, component, variant)
         around = beside(payloads, source.name)
