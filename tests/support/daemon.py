@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from prometheus_client.parser import text_string_to_metric_families
 
 import sealcar
+from sealcar.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,8 +89,10 @@ class Daemon:
             }
         self.settings |= settings or {}
         self.process: subprocess.Popen[bytes] | None = None
-        done = run_command("init", str(self.folder), *init)
-        assert done.returncode == 0, done.stderr
+        # in this process: hundreds of tests begin with it, and a process of its own takes longer
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            code = main.run(["init", str(self.folder), *init])
+        assert code == 0, said.getvalue()
 
     @property
     def config(self) -> Path:
