@@ -27,6 +27,11 @@ def shown(name: object) -> str:
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"  # noqa: PLR2004
 
 
+def harmless(text: str) -> str:
+    """Return a text for one line of output: what could steer a terminal is escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def store_name(name: str, what: str = "package name") -> str:
     """Check the name or version of a package in the store."""
     if not _STORE.fullmatch(name):

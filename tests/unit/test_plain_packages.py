@@ -18,7 +18,7 @@ from sealcar.errors import (
     NotFoundError,
     RequestError,
 )
-from sealcar.ort import plain, sources
+from sealcar.ort import plain, runtime, selecting, sources
 from sealcar.ort.plain.files import FileReader
 from sealcar.ort.scopes import model_of
 
@@ -208,6 +208,19 @@ def test_names_that_nobody_checked_do_not_steer_the_terminal(tmp_path: Path) -> 
         assert str(caught.value).isprintable()
         placed = scope.name.placed(NotFoundError("none"), "read", "b\x1b[2J")
         assert str(placed).isprintable()
+
+
+def test_nor_do_those_of_variants_that_have_to_be_chosen_from(tmp_path: Path) -> None:
+    variants: dict[str, object] = {"v\n": {}, "w\x1b[2J": {}}
+    components = {"c\x1b[2J": {"variants": variants}, "d\n": {"variants": variants}}
+    package = plain.open_package(manifest(tmp_path / "p", components=components))
+    for component in (None, "d\n"):
+        with pytest.raises(InvalidRequestError) as caught:
+            plain.find_variant(package, component, None)
+        assert str(caught.value).isprintable()
+        with pytest.raises(InvalidRequestError) as caught:
+            selecting.in_package(package, component, runtime.onnxruntime().SessionOptions())
+        assert str(caught.value).isprintable()
 
 
 def test_a_package_may_be_named_by_a_relative_path_or_a_link(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sealcar import names
 from sealcar.cli.main import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def examples(*lines: str) -> str:
 
 def plain(text: str) -> str:
     """Escape what could steer a terminal: names in messages come from elsewhere."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return names.harmless(text)
 
 
 def findings(errors: int, warnings: int) -> str:

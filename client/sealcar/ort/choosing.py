@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import InvalidRequestError, RuntimeSupportError
-from sealcar.names import shown
+from sealcar.names import harmless, shown
 from sealcar.ort import compatibility
 from sealcar.ort.configured import configured
 
@@ -147,7 +147,7 @@ def _fallback(
     if len(free) == 1:
         return free[0]
     if free:
-        names = ", ".join(each.variant for each in free)
+        names = harmless(", ".join(each.variant for each in free))
         raise InvalidRequestError(f"several variants fit any provider: {names}; name the variant")
     reasons = "; ".join(f"{shown(each.variant)}: {each.reason}" for each in candidates)
     ep = shown(wanted.first) if wanted else "any provider"

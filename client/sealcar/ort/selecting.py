@@ -11,7 +11,7 @@ from sealcar.errors import (
     NotFoundError,
     SealcarError,
 )
-from sealcar.names import shown
+from sealcar.names import harmless, shown
 from sealcar.ort import runtime
 from sealcar.ort.choosing import Choice, Offer, choose
 from sealcar.transfer.scopes import ScopeName
@@ -125,7 +125,7 @@ def _of_one_component(found: PackageDetail, component: str | None) -> tuple[Vari
 def _only(components: Iterable[str]) -> str:
     names = list(dict.fromkeys(components))
     if len(names) > 1:
-        raise InvalidRequestError(f"name the component: one of {', '.join(names)}")
+        raise InvalidRequestError(f"name the component: one of {harmless(', '.join(names))}")
     return names[0]
 
 

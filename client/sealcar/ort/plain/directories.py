@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from sealcar.errors import NotFoundError, SealcarError
+from sealcar.names import harmless
 from sealcar.ort.plain.files import FileReader
 from sealcar.ort.plain.packages import as_ours
 from sealcar.ort.plain.walking import Folder, check_relative, open_real
@@ -36,10 +37,10 @@ class DirectoryName:
         """Return the error with what it lacks of its place filled in."""
         return error.at(
             phase=phase,
-            package=_harmless(self.package),
-            component=_harmless(self.component),
-            variant=_harmless(self.variant),
-            payload=_harmless(payload),
+            package=harmless(self.package),
+            component=harmless(self.component),
+            variant=harmless(self.variant),
+            payload=harmless(payload),
         )
 
 
@@ -160,8 +161,3 @@ class DirectoryScope:
             return read()
         except SealcarError as error:
             raise self.name.placed(error, "read", name) from error.__cause__
-
-
-def _harmless(name: str) -> str:
-    """Return a name that nobody has checked as a message may have it."""
-    return name if name.isprintable() else ascii(name)[1:-1]

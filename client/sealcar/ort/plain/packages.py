@@ -15,7 +15,7 @@ from sealcar.errors import (
     StorageError,
     WrongStateError,
 )
-from sealcar.names import shown
+from sealcar.names import harmless, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def find_variant(
             f"the package has no variant {shown(component or '*')}/{shown(variant or '*')}"
         )
     if len(matching) > 1:
-        known = ", ".join(f"{name}/{one.name}" for name, one in matching[:10])
+        known = harmless(", ".join(f"{name}/{one.name}" for name, one in matching[:10]))
         raise InvalidRequestError(
             f"{len(matching)} variants match: {known}; name the component and the variant"
         )
