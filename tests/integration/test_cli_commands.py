@@ -13,6 +13,7 @@ from support.daemon import Daemon, run_command
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -90,6 +91,18 @@ def test_a_package_is_imported_with_all_its_variants(daemon: Daemon) -> None:
     assert answer(daemon, "verify", "many")["payloads"] == 5
 
 
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Give a daemon with a package, which nobody changes."""
+    folder = tmp_path_factory.mktemp("asked")
+    model, weights = models.external_model(256)
+    folder.joinpath("det.onnx").write_bytes(model)
+    folder.joinpath(models.EXTERNAL_FILE).write_bytes(weights)
+    with Daemon(folder) as daemon:
+        answer(daemon, "import", str(folder / "det.onnx"), "--name", "ocr")
+        yield daemon
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "kind"),
     [
@@ -104,10 +117,9 @@ def test_a_package_is_imported_with_all_its_variants(daemon: Daemon) -> None:
     ],
 )
 def test_a_wrong_question_has_its_exit_code(
-    daemon: Daemon, source: Path, arguments: tuple[str, ...], code: int, kind: str
+    asked: Daemon, arguments: tuple[str, ...], code: int, kind: str
 ) -> None:
-    answer(daemon, "import", str(source), "--name", "ocr")
-    assert answer(daemon, *arguments, code=code)["error"]["kind"] == kind
+    assert answer(asked, *arguments, code=code)["error"]["kind"] == kind
 
 
 def test_an_import_of_a_version_that_exists_is_refused(daemon: Daemon, source: Path) -> None:
