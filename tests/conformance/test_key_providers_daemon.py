@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from support.daemon import Daemon, run_command
-from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
+from support.payload_packages import (
+    COMPONENT,
+    PACKAGE,
+    VARIANT,
+    PlannedBytes,
+    PlannedPackage,
+    publish,
+    varied,
+)
 from support.processes import free_port
 from support.raw_clients import RawClient
 
@@ -15,7 +24,7 @@ from sealcar.errors import KeyRefusedError, KeyUnavailableError
 from sealcar.v1 import common_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from support.moto_server import KmsServer
@@ -131,6 +140,37 @@ def test_vault_a_transfer_goes_on_beyond_its_keys_lifetime_only_if_the_key_may_b
             finally:
                 bao.unseal()
             assert time.monotonic() - begun < 8
+
+
+@dataclass(frozen=True)
+class Slow(PlannedBytes):
+    """A payload whose sender does something when a part is sent, and then takes his time."""
+
+    midway: Callable[[], None] = lambda: None
+
+    def chunks(self) -> Iterator[bytes]:
+        for number, chunk in enumerate(super().chunks()):
+            if number == 1:
+                self.midway()
+            if number:
+                time.sleep(0.3)
+            yield chunk
+
+
+def test_vault_an_import_goes_on_only_if_its_key_may_be_had_anew(bao: Bao, tmp_path: Path) -> None:
+    bao.make("importing")
+    options = [f"--key-uri={bao.uri('importing')}", f"--key-secret=file:{bao.token_file}"]
+    with Daemon(tmp_path, init=options, settings=QUICK) as daemon, daemon.connect() as client:
+        slow = Slow("weights", "blob", varied(5 << 20))
+        client.catalogue.import_(PlannedPackage((slow,), "fine"))
+        try:
+            with pytest.raises(KeyUnavailableError) as caught:
+                client.catalogue.import_(PlannedPackage((replace(slow, midway=bao.seal),)))
+            assert caught.value.retry_after
+        finally:
+            bao.unseal()
+        assert not (daemon.store / PACKAGE / "1" / "g").exists()
+        assert not any((daemon.store / ".staging").iterdir())
 
 
 @pytest.mark.parametrize("how", ["revoked", "deleted"])

@@ -44,6 +44,7 @@ def take_in(
     )
     permit = packages.importing(caller, package.name)
     with packages.import_(caller, plan) as session:
+        session.in_use.bind(permit)
         yield from _imported(
             session,
             _permitted(requests, permit),
@@ -54,6 +55,7 @@ def take_in(
 def _permitted(requests: Iterator[pb.ImportRequest], permit: Permit) -> Iterator[pb.ImportRequest]:
     for request in requests:
         permit.check()
+        permit.renew()
         yield request
 
 

@@ -21,6 +21,7 @@ from sealcar_server.service import manifest, naming
 from sealcar_server.service.admitting import authentic
 from sealcar_server.service.checking import Staged
 from sealcar_server.service.composing import Lineage, compose
+from sealcar_server.service.in_use import KeysInUse, Use
 from sealcar_server.service.opened import Held
 from sealcar_server.service.outgoing_manifest import plain_object
 from sealcar_server.service.serving import payload_key
@@ -31,7 +32,6 @@ from sealcar_server.store.generation import asset_folder
 if TYPE_CHECKING:
     from sealcar_server.keys.signing import Publishers
     from sealcar_server.sealing.scratch import Scratch
-    from sealcar_server.sealing.secret import SecretBuffer
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.custody import Custody
@@ -68,23 +68,26 @@ class Forwarded:
         _check_date(found)
         name, version = plan.name, plan.version or sent.version
         number = self.versions.number(name, version)
-        root = self._unwrap(found)
+        came = self._use(found)
+        root = self.keyring.unwrap(came.alias, came.wrapped, came.context)
         with ExitStack() as undo:
             keys = undo.enter_context(PackageKeys(root, sent.package_id))
             opened = authentic(found, keys)
             _check_names(opened)
             prepared = manifest.prepare(_unsealed(opened))
             alias = plan.kek_alias or self.store.identity.kek_alias
-            own = self.keyring.wrap(alias, root, package_context(sent.package_id))
+            context = package_context(sent.package_id)
+            own = self.keyring.wrap(alias, root, context)
             undo.pop_all()
         lineage = Lineage(name, version, sent.package_id, number, b"", alias, own.version, own.blob)
         arrival = ForwardedArrival(self, opened, keys, prepared, lineage)
+        arrival.in_use = KeysInUse(self.keyring, (came, Use(alias, own, context)))
         arrival.publisher = signature.publisher.hex() if signature else ""
         return arrival
 
-    def _unwrap(self, found: Found) -> SecretBuffer:
+    def _use(self, found: Found) -> Use:
         sent = found.record
-        return self.keyring.unwrap(
+        return Use(
             own_alias(self.keyring, sent.kek_alias),
             WrappedKey(sent.kek_version, sent.wrapped),
             transit_context(sent.package_id, sent.kek_alias),
@@ -95,6 +98,7 @@ class ForwardedArrival:
     """One of them, as an `Arrival`."""
 
     publisher = ""
+    in_use: KeysInUse
 
     def __init__(
         self,
@@ -135,7 +139,7 @@ class ForwardedArrival:
         staged += [Staged(item.payloads, asset=item.uri) for item in sent.assets]
 
         def opening(owner: Staged, payload: RecordPayload, own: Scratch) -> SealedReader:
-            self._with.keyring.admit(self._lineage.kek_alias, self._lineage.kek_version)
+            self.in_use.admit()
             held = Held(owners[owner.component, owner.variant, owner.asset], payload)
             key = payload_key(self.keys, held)
             if owner.asset:

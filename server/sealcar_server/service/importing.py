@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from sealcar.errors import InvalidPackageError, WrongStateError
+from sealcar_server.keys.provider import WrappedKey, package_context
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service import manifest, naming
 from sealcar_server.service.arriving import file_size
@@ -15,6 +15,7 @@ from sealcar_server.service.composing import compose
 from sealcar_server.service.failing import during
 from sealcar_server.service.founding import default_version, found_package
 from sealcar_server.service.import_check import ImportCheck
+from sealcar_server.service.in_use import KeysInUse, Use
 from sealcar_server.service.incoming import Incoming
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.references import named
@@ -70,6 +71,7 @@ class ImportSession:
 
     Attributes:
         publisher: who signed it; empty: nobody signs what comes in plain.
+        in_use: the key that it is sealed under.
 
     Raises:
         InvalidPackageError: the manifest breaks a rule.
@@ -91,7 +93,10 @@ class ImportSession:
         self._scratch = Scratch()
         alias = plan.kek_alias or importer.store.identity.kek_alias
         place = (self.name, self.version, number)
-        self._lineage, self._keys = found_package(place, importer.keyring, alias)
+        own, self._keys = found_package(place, importer.keyring, alias)
+        self._lineage = own
+        use = Use(alias, WrappedKey(own.kek_version, own.wrapped), package_context(own.package_id))
+        self.in_use = KeysInUse(importer.keyring, (use,))
         self._incoming = Incoming(manifest.scopes(self._manifest), self._keys)
         try:
             self._staging = importer.store.stage(self.name, self.version)
@@ -144,8 +149,7 @@ class ImportSession:
         with self._step():
             self._complete()
             self._check_complete(count)
-            own, keyring = self._lineage, self._with.keyring
-            admit = partial(keyring.admit, own.kek_alias, own.kek_version)
+            own, admit = self._lineage, self.in_use.admit
             check = ImportCheck(self._incoming, self._staging, self._keys, admit)
             check.run(self._with.checker, self._manifest, self._scratch)
             assets = self._incoming.assets.values()
@@ -158,6 +162,7 @@ class ImportSession:
                 scope: variant.recorded() for scope, variant in self._incoming.variants.items()
             }
             composed = compose(settled, sealed, own, self._keys, tuple(places.values()))
+            admit()
             place = self._with.versions.publish(self._staging, composed, own)
             self._room.published()
             sharing.note(assets, places, place, own.kek_alias)

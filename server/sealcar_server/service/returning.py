@@ -10,6 +10,7 @@ from sealcar.errors import AlreadyExistsError, ConflictError
 from sealcar_server.keys.provider import WrappedKey, package_context
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.service.admitting import authentic, check_asked
+from sealcar_server.service.in_use import KeysInUse, Use
 from sealcar_server.service.values import Imported
 
 if TYPE_CHECKING:
@@ -46,20 +47,24 @@ class Returning:
         check_asked(plan, found)
         record = found.record
         wrapped = WrappedKey(record.kek_version, record.wrapped)
-        root = self.keyring.unwrap(record.kek_alias, wrapped, package_context(record.package_id))
+        use = Use(record.kek_alias, wrapped, package_context(record.package_id))
+        root = self.keyring.unwrap(use.alias, use.wrapped, use.context)
         with ExitStack() as undo:
             keys = undo.enter_context(PackageKeys(root, record.package_id))
             opened = authentic(found, keys)
             self.admission.check(opened, keys)
             self.pointers.refuse_forged(record.name)
             undo.pop_all()
-        return ReturningArrival(self, found.data, opened, keys)
+        arrival = ReturningArrival(self, found.data, opened, keys)
+        arrival.in_use = KeysInUse(self.keyring, (use,))
+        return arrival
 
 
 class ReturningArrival:
     """One of them, as an `Arrival`."""
 
     publisher = ""
+    in_use: KeysInUse
 
     def __init__(
         self, returning: Returning, data: bytes, opened: OpenedPackage, keys: PackageKeys

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sealcar_server.sealing.derivation import PackageKeys
+    from sealcar_server.service.in_use import KeysInUse
     from sealcar_server.service.metering import Meter
     from sealcar_server.service.opened import Held, OpenedPackage
     from sealcar_server.service.quotas import Claim
@@ -37,6 +38,7 @@ class Arrival(Protocol):
         opened: what its record says.
         keys: of the package; whoever has the arrival closes them.
         publisher: who signed it; empty if nobody did.
+        in_use: keys that it came and will lie under.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Arrival(Protocol):
     publisher: str
     opened: OpenedPackage
     keys: PackageKeys
+    in_use: KeysInUse
 
     def publish(self, staging: Staging, scratch: Scratch) -> Imported:
         """Make a generation of it, all of whose payloads are staged and checked.
@@ -70,7 +73,7 @@ class SealedImport:
         self._meter = meter
         self._opened, self._keys = arrival.opened, arrival.keys
         self.name, self.version = arrival.name, arrival.version
-        self.publisher = arrival.publisher
+        self.publisher, self.in_use = arrival.publisher, arrival.in_use
         self._scratch = Scratch()
         self._expected = {_key(held): held for held in every_payload(self._opened)}
         self._files: dict[str, dict[str, bytes]] = {
@@ -129,6 +132,7 @@ class SealedImport:
                     f"{self._came + len(self._expected)} are in the seal record"
                 )
             self._settle()
+            self.in_use.admit()
             imported = self._arrival.publish(self._staging, self._scratch)
             self._room.published()
         self.abort()
