@@ -135,6 +135,12 @@ def test_cores_that_go_to_a_program_are_weaker_whatever_the_limit() -> None:
     assert memory.cores(giving({}), 0).state is State.UNKNOWN
 
 
+def test_processes_that_may_look_into_each_other_are_weaker() -> None:
+    assert memory.tracing(giving({memory.TRACING: "1\n"})).state is State.OK
+    assert memory.tracing(giving({memory.TRACING: "0\n"})).state is State.WEAKER
+    assert memory.tracing(giving({})).state is State.WEAKER
+
+
 def test_memory_that_cant_be_locked_is_weaker() -> None:
     assert memory.locking(-1).state is State.OK
     assert memory.locking(64 << 20).state is State.OK
@@ -174,7 +180,7 @@ def test_this_machine_is_looked_at_without_leaving_a_descriptor() -> None:
     before = len(list(descriptors.iterdir()))
     found = asking.this_machine()
     assert len(list(descriptors.iterdir())) == before
-    assert len(states(found)) == len(found) == 9
+    assert len(states(found)) == len(found) == 10
     assert all(each.text.endswith(".") for each in found)
 
 

@@ -33,6 +33,7 @@ def this_machine() -> list[Finding]:
         machine.seccomp(read, os.uname().machine),
         memory.swap(read),
         memory.cores(read, core),
+        memory.tracing(read),
         memory.locking(locked),
         machine.huge_pages(read),
         machine.aes(read),

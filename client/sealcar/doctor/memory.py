@@ -1,4 +1,4 @@
-"""Ways on which plaintext in memory can reach a disk, judged from what the kernel says."""
+"""Ways out for plaintext in memory, to a disk or another process: judged, nothing is asked here."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 SWAPS: Final = "/proc/swaps"
 CORES: Final = "/proc/sys/kernel/core_pattern"
+TRACING: Final = "/proc/sys/kernel/yama/ptrace_scope"
 _FOR_KEYS: Final = 16 * 1024 * 1024
 _MEBIBYTE: Final = 1024 * 1024
 _NO_SWAP: Final = "swap to an encrypted device (dm-crypt, a random key at each start), or swapoff"
@@ -81,6 +82,20 @@ def cores(read: Read, limit: int) -> Finding:
             "set RLIMIT_CORE to 0 where models are run (ulimit -c 0, LimitCORE=0)",
         )
     return Finding("cores", State.OK, "A program that is started from here writes no core.")
+
+
+def tracing(read: Read) -> Finding:
+    """Judge whether processes of one user may look into each other."""
+    scope = (read(TRACING) or "").strip()
+    if scope in {"", "0"}:
+        how = "kernel.yama.ptrace_scope is 0" if scope else "the kernel has no Yama"
+        return Finding(
+            "tracing",
+            State.WEAKER,
+            f"A process may look into any other of its user, one that runs models too: {how}.",
+            "set kernel.yama.ptrace_scope to 1 or more, with Yama among the kernel's lsm=",
+        )
+    return Finding("tracing", State.OK, f"Processes are kept apart (ptrace_scope {scope}).")
 
 
 def locking(limit: int) -> Finding:

@@ -67,10 +67,12 @@ def plugin(
         return Finding(check, State.OK, f"It isn't installed; tested: {pairs}.")
     name = f"{runtime[0]}.{runtime[1]}"
     if not stable:
-        told = f"{installed} is used as published with ONNX Runtime {name}."
+        told = f"{installed} is used as published with ONNX Runtime {name}; wrapped: {pairs}."
         return Finding(check, State.OK, told)
     if name in known.tested.get(installed, ()):
-        return Finding(check, State.OK, f"{installed} was tested with ONNX Runtime {name}.")
+        return Finding(
+            check, State.OK, f"{installed} is one of the pairs that were tested: {pairs}."
+        )
     return Finding(
         check,
         State.WEAKER,
