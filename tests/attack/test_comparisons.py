@@ -29,6 +29,8 @@ PUBLIC: Final = {
     "hashlib.sha256(content.view).digest() == digest": "of a key file that nobody else can write",
     "digest != seen.record": "a record's hash: the record lies in the store",
     "hashlib.sha256(text).digest() != digest": "a record's hash",
+    "found.digest != digest": "a record's hash",
+    "tree_uri({one.name: one.sha256 for one in self.arrived}) != self.uri": "the caller's own",
     "hashlib.sha256(text).digest() != opened.digest": "a record's hash",
     "found.record != self._opened.digest": "a record's hash, from a token whose tag was right",
     "fields.text('label') != label": "in an envelope whose tag was right",

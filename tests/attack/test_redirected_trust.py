@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from support.daemon import environment
+from support.daemon import Daemon, environment
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish
 
 import sealcar
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from support.daemon import Daemon
 
 SQUATTER = 4401
 # another user's sockets, that carry everything to the real daemon and back, and say what they heard
@@ -60,10 +59,11 @@ while True:
 
 
 @pytest.fixture
-def published(daemon: Daemon) -> Daemon:
-    with daemon.connect() as client:
-        publish(client, {"small": b"small"})
-    return daemon
+def published(tmp_path: Path) -> Iterator[Daemon]:
+    with Daemon(tmp_path, reachable=True) as daemon:
+        with daemon.connect() as client:
+            publish(client, {"small": b"small"})
+        yield daemon
 
 
 @contextmanager
@@ -128,6 +128,30 @@ def test_in_a_directory_that_all_can_write_nobody_is_believed_without_a_uid(
         sealcar.connect(folder, timeout=10)
     with sealcar.connect(folder, peer_uid=os.geteuid(), timeout=20) as client:
         assert client.scope(PACKAGE, COMPONENT, VARIANT).read("small") == b"small"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("where", ["all can write", "his"])
+def test_who_makes_the_socket_directory_first_is_not_taken_for_the_daemon(
+    published: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.delenv("SEALCAR_PEER_UID", raising=False)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    if where == "his":
+        shared /= "x"
+        shared.mkdir()
+        os.chown(shared, SQUATTER, SQUATTER)
+    # nobody but him can write to it, so it looks as a daemon's directory does
+    with squatting(published, shared / "default") as process:
+        with pytest.raises(ConfigurationError, match="peer_uid or \\$SEALCAR_PEER_UID"):
+            sealcar.connect(shared / "default", timeout=10)
+        with pytest.raises(UnavailableError, match=f"must have uid {os.geteuid()}"):
+            sealcar.connect(shared / "default", peer_uid=os.geteuid(), timeout=10)
+        process.kill()
+        assert process.stdout
+        assert process.stdout.read() == ""
 
 
 def test_no_proxy_of_the_environment_is_asked(

@@ -191,7 +191,8 @@ def test_without_a_descriptor_left_who_is_connected_is_served_and_others_are_lat
     state = pb.ClientPacket(state=pb.StateRequest())
     with started(tmp_path) as daemon, RawClient(daemon) as connected, ExitStack() as stack:
         _, most = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (descriptors(daemon.pid), most))
+        few = descriptors(daemon.pid) + 8
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (few, most))
         for _ in range(20):
             stack.enter_context(RawClient(daemon, attest=False))
         until(lambda: any("can't be accepted" in str(line.get("event")) for line in daemon.log))

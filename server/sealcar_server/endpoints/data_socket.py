@@ -190,7 +190,7 @@ class DataSocket:
     def _accept(self, name: str, listener: sockets.socket) -> None:
         for _ in range(_ACCEPTED):
             try:
-                sock, _address = listener.accept()
+                sock = _accepted(listener)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -263,3 +263,20 @@ class DataSocket:
             self._door.run_posted()
             time.sleep(_PAUSE / 10)
         self._door.close()
+
+
+def _accepted(listener: sockets.socket) -> sockets.socket:
+    """Accept a connection if descriptors are left for it and those there are; raises OSError."""
+    sock, _address = listener.accept()
+    try:
+        # its process takes one, and the kernel names the sender of every packet by another: with
+        # none left nobody could be told apart, and so nobody be served
+        spare = os.dup(sock.fileno())
+        try:
+            os.close(os.dup(sock.fileno()))
+        finally:
+            os.close(spare)
+    except OSError:
+        sock.close()
+        raise
+    return sock
