@@ -115,3 +115,64 @@ def test_a_symbolic_link_to_the_directory_is_followed_to_its_owner(tmp_path: Pat
         Location.find(link, None).expected_uid()
     real.chmod(0o755)
     assert Location.find(link, None).expected_uid() == os.getuid()
+
+
+def test_a_directory_above_that_others_can_write_says_nothing_of_who_is_below(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "above" / "default"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(0o777)
+    with pytest.raises(ConfigurationError, match=r"can write to .*/above, .*SEALCAR_PEER_UID"):
+        Location.find(folder, None).expected_uid()
+    folder.parent.chmod(0o1777)  # nobody replaces it, and it is ours
+    assert Location.find(folder, None).expected_uid() == os.geteuid()
+
+
+def test_a_link_on_the_way_is_looked_at_where_it_lies_and_where_it_leads(tmp_path: Path) -> None:
+    real, loose = tmp_path / "real", tmp_path / "loose"
+    for folder in (real, loose):
+        folder.mkdir()
+    (loose / "second").symlink_to("../real")
+    (tmp_path / "first").symlink_to(loose / "second")
+    found = Location.find(tmp_path / "first", None)
+    assert found.expected_uid() == os.geteuid()
+    loose.chmod(0o777)
+    with pytest.raises(ConfigurationError, match=r"can write to .*/loose,"):
+        found.expected_uid()
+
+
+def test_links_in_a_circle_lead_to_no_daemon(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(UnavailableError, match="links"):
+        Location.find(tmp_path / "a", None).expected_uid()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("above", "mode", "below", "said"),
+    [
+        (0, 0o755, 5000, 5000),  # as a service manager makes it for the daemon's user
+        (5000, 0o755, 5000, 5000),  # the daemon's user has its home there
+        (5000, 0o755, 0, None),
+        (5000, 0o755, 5001, None),
+        (0, 0o1777, 0, 0),
+        (0, 0o1777, 5000, None),
+    ],
+)
+def test_an_owner_is_believed_if_only_he_root_and_the_caller_could_put_him_there(
+    tmp_path: Path, above: int, mode: int, below: int, said: int | None
+) -> None:
+    folder = tmp_path / "above" / "default"
+    folder.mkdir(parents=True)
+    os.chown(folder, below, below)
+    os.chown(folder.parent, above, above)
+    folder.parent.chmod(mode)
+    found = Location.find(tmp_path / "above" / "x" / ".." / "default", None)
+    (folder.parent / "x").mkdir()
+    if said is None:
+        with pytest.raises(ConfigurationError, match="SEALCAR_PEER_UID"):
+            found.expected_uid()
+    else:
+        assert found.expected_uid() == said

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from sealcar.errors import ConfigurationError, UnavailableError
+from sealcar.errors import ConfigurationError
+from sealcar.transfer.owners import owner_of
 
 _SYSTEM: Final = Path("/run/sealcar/default")
 _LONGEST: Final = 107
@@ -58,21 +58,12 @@ class Location:
         """Return the uid that the daemon must have.
 
         Raises:
-            ConfigurationError: others can write to the directory, so that its owner says nothing.
+            ConfigurationError: others could have put the directory there: its owner says nothing.
             UnavailableError: there is no such directory.
         """
         if self.peer_uid is not None:
             return self.peer_uid
-        try:
-            found = self.directory.stat()
-        except OSError as error:
-            raise UnavailableError(f"no daemon listens at {self.directory}: {error}") from error
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ConfigurationError(
-                f"others than its owner can write to {self.directory}, so its owner doesn't tell"
-                " who the daemon is: give peer_uid or $SEALCAR_PEER_UID, or chmod go-w it"
-            )
-        return found.st_uid
+        return owner_of(self.directory)
 
 
 def _directory(given: str | Path | None) -> Path:
