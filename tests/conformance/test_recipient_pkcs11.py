@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from support.softhsm import LIBRARY, TOKEN
 
 from sealcar.errors import ConfigurationError, KeyRefusedError, KeyUnavailableError
@@ -112,11 +112,11 @@ def test_a_place_that_is_none_is_refused(
     for parameters in ("?token=x", "?object=x&module-path=/x", "?object=x&token=x", "?pin=1"):
         with pytest.raises(ConfigurationError):
             provider(soft_token, inbox, parameters)
-    other = x25519.X25519PrivateKey.generate().public_key()
-    path = tmp_path / "x25519.pem"
-    path.write_bytes(other.public_bytes(PEM, SPKI))
-    with pytest.raises(ConfigurationError, match="P-256"):
-        provider(soft_token, path, in_token("inbox"))
+    path = tmp_path / "other.pem"
+    for other in (x25519.X25519PrivateKey.generate(), rsa.generate_private_key(65537, 2048)):
+        path.write_bytes(other.public_key().public_bytes(PEM, SPKI))
+        with pytest.raises(ConfigurationError, match="P-256"):
+            provider(soft_token, path, in_token("inbox"))
     private = ec.generate_private_key(ec.SECP256R1())
     path.write_bytes(
         private.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

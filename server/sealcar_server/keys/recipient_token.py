@@ -1,7 +1,8 @@
 """The private half of a recipient's key in a PKCS#11 token, which it never leaves.
 
 It is of P-256: the token agrees on a secret (CKM_ECDH1_DERIVE), and the rest of HPKE is done here.
-RSA isn't served: many tokens know no OAEP with SHA-256, or with a label.
+RSA isn't served: many tokens know no OAEP with SHA-256, or with a label, and raw RSA would have the
+padding undone here, in a time that tells of it.
 """
 
 from __future__ import annotations
