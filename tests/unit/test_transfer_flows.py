@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from sealcar_server.sealing.scratch import Scratch
+
 SIZES = (0, 1, FIRST_PIECE - 1, FIRST_PIECE, FIRST_PIECE + 1, FIRST_PIECE + PIECE, 20 << 20)
 
 
@@ -197,3 +199,23 @@ def test_pieces_out_of_order_or_of_another_size_are_refused(
         order.take(offset, size, last=last)
     with pytest.raises(WrongStateError):
         order.take(bad[0], bad[1], last=bad[2])
+
+
+class _Asking:
+    """A job that says how nice its worker is."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+        self.niceness = -1
+
+    def work(self, token: Token, scratch: Scratch) -> None:
+        del token, scratch
+        self.niceness = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        self.told.set()
+
+
+def test_workers_give_way_to_the_threads_that_answer(engine: Engine) -> None:
+    job = _Asking()
+    engine.put(job, Token(0))
+    assert job.told.wait(5)
+    assert job.niceness == max(os.getpriority(os.PRIO_PROCESS, os.getpid()), 10)

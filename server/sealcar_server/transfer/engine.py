@@ -18,6 +18,9 @@ from sealcar_server.sealing.scratch import Scratch
 # The workers come back for the interpreter lock several times a segment. At the default of 5 ms
 # one busy Python thread would make each of those a wait of 5 ms.
 _SWITCH_INTERVAL: Final = 0.0005
+# Below the threads that answer: bulk work has a core whenever nobody else wants it, and who asks
+# for something small beside big transfers isn't made to wait for one.
+_NICE: Final = 10
 
 
 class Token(NamedTuple):
@@ -69,8 +72,14 @@ class Engine:
             thread.join()
 
     def _run(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness())
         scratch = Scratch()
         while (work := self._queue.get()) is not None:
             job, token = work
             job.work(token, scratch)
         scratch.wipe()
+
+
+def _niceness() -> int:
+    """Return a niceness that any process may give itself: one that is nicer already stays so."""
+    return max(os.getpriority(os.PRIO_PROCESS, 0), _NICE)
