@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
+from sealcar.closing import Closing
 from sealcar.errors import InvalidRequestError, LockedError, NotFoundError, WrongStateError
 from sealcar.names import shown
 from sealcar.transfer.forking import ForkLock
@@ -19,7 +20,6 @@ from sealcar.v1 import data_socket_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from sealcar.catalogue import Catalogue, VariantInfo
 
@@ -53,7 +53,7 @@ class DaemonState:
     locked: bool
 
 
-class Client:
+class Client(Closing):
     """A daemon, for any number of threads. In a child of fork it connects anew.
 
     Args:
@@ -152,17 +152,6 @@ class Client:
         self._pool.close()
         if catalogue is not None:
             catalogue.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _resolve(self, component: str | None, variant: str | None, name: ScopeName) -> ScopeName:
         return resolve(self.catalogue, component, variant, name)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from sealcar import rpc
 from sealcar.catalogue import Catalogue
 from sealcar.client import resolve
+from sealcar.closing import Closing
 from sealcar.errors import ConfigurationError
 from sealcar.tls_line import TlsLine
 from sealcar.transfer.scopes import ScopeName
@@ -24,7 +25,6 @@ from sealcar.transfer.streams import RemoteScope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
 _VARIABLES: Mapping[str, str] = {
     "address": "SEALCAR_REMOTE",
@@ -34,7 +34,7 @@ _VARIABLES: Mapping[str, str] = {
 }
 
 
-class RemoteClient:
+class RemoteClient(Closing):
     """A daemon that is reached over TCP, for any number of threads; not after a fork.
 
     Args:
@@ -75,17 +75,6 @@ class RemoteClient:
     def close(self) -> None:
         """Close the connection; calls under way end."""
         self._rpc.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def connect_remote(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import weakref
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from sealcar.closing import Closing
 from sealcar.errors import InvalidPackageError, RequestError, WrongStateError
 from sealcar.names import shown
 from sealcar.ort import scopes, sources
@@ -19,7 +20,6 @@ from sealcar.transfer.payloads import BorrowedBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import TracebackType
 
     from sealcar.onnxscan import ModelScan, Tensor
     from sealcar.ort.runtime import SessionOptions
@@ -136,7 +136,7 @@ def lend(session_options: SessionOptions, files: Files) -> None:
         _lent.setdefault(session_options, []).extend(views)
 
 
-class Outlet:
+class Outlet(Closing):
     """A location function: what is left of a model's weights goes into one payload, in order.
 
     Args:
@@ -188,14 +188,3 @@ class Outlet:
         """Break off what wasn't finished."""
         if self._writer is not None:
             self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

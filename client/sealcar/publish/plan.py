@@ -6,9 +6,10 @@ import stat
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from sealcar import names
+from sealcar.closing import Closing
 from sealcar.errors import InvalidNameError, InvalidPackageError, InvalidRequestError, NotFoundError
 from sealcar.publish import archives, assets, manifests, packages
 from sealcar.publish.declared import declared
@@ -20,14 +21,13 @@ from sealcar.publish.variants import NoFiles, collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
     from sealcar.modelpackage import Variant
     from sealcar.publish.packages import OpenedPackage
 
 
 @dataclass(frozen=True)
-class ImportPlan:
+class ImportPlan(Closing):
     """Everything that is to be imported. Holds the files open: use it in a `with`, or close it.
 
     Attributes:
@@ -51,17 +51,6 @@ class ImportPlan:
     def close(self) -> None:
         """Close the files."""
         self._files.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def plan(

@@ -12,13 +12,12 @@ import enum
 import fcntl
 import os
 import socket
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
+from sealcar.closing import Closing
 from sealcar.errors import InternalError, InvalidRequestError, UnavailableError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Buffer
 
 PACKET: Final = 65_536
@@ -129,7 +128,7 @@ _release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(
 )
 
 
-class Exported:
+class Exported(Closing):
     """A buffer's address, valid while this object is open: its owner can't free or resize it.
 
     Args:
@@ -158,14 +157,3 @@ class Exported:
         if self._open:
             self._open = False
             _release_buffer(self._raw)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

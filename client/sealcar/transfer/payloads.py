@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
+from sealcar.closing import Closing
 from sealcar.errors import InvalidRequestError, SealcarError, WrongStateError
 from sealcar.transfer.descriptors import Exported
 from sealcar.transfer.incoming import Incoming
@@ -99,7 +100,7 @@ class Memory(Protocol):
         """Give the memory back; WrongStateError: somebody still holds a view."""
 
 
-class MappedPayload:
+class MappedPayload(Closing):
     """A whole payload in read-only memory, shared by whoever holds its owner.
 
     The memory is this process's own, or a segment that all processes share which asked for one.
@@ -159,19 +160,8 @@ class MappedPayload:
         if self._closed:
             raise WrongStateError("this mapped payload is closed")
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class PayloadReader:
+class PayloadReader(Closing):
     """One opened payload, to be read once, straight into its final destination.
 
     Open it in a `with` block: it holds one of the client's connections.
@@ -249,14 +239,3 @@ class PayloadReader:
 
     def _placed(self, error: SealcarError, phase: str) -> SealcarError:
         return self._scope.placed(error, phase, self._name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from sealcar.closing import Closing
 from sealcar.errors import (
     InvalidRequestError,
     NotAuthenticError,
@@ -20,7 +21,6 @@ from sealcar.v1.payloads_pb2_grpc import PayloadsStub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from typing_extensions import Buffer
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sealcar.transfer.scopes import ScopeName
 
 
-class RemoteReader:
+class RemoteReader(Closing):
     """One payload, to be read once, straight into its final destination.
 
     Attributes:
@@ -111,17 +111,6 @@ class RemoteReader:
                 call.cancel()
         if done != self.size:
             raise TruncatedError(f"{done} of {self.size} bytes came")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class RemoteScope(AnyScope):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from sealcar.closing import Closing
 from sealcar.errors import SealcarError, WrongStateError
 from sealcar.transfer.descriptors import Exported
 from sealcar.transfer.outgoing import Outgoing
@@ -12,7 +13,6 @@ from sealcar.transfer.scopes import ScopeName, payload_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from typing_extensions import Buffer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sealcar.v1 import payloads_pb2
 
 
-class PayloadWriter:
+class PayloadWriter(Closing):
     """One payload of a transaction, written in order; its size is known at the end.
 
     Use it in a `with` block and call `finish`: a writer that is left without it breaks its
@@ -106,14 +106,3 @@ class PayloadWriter:
 
     def _placed(self, error: SealcarError) -> SealcarError:
         return self._scope.placed(error, "write", self._name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

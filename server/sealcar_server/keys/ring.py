@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from sealcar.closing import Closing
 from sealcar.errors import KeyRefusedError, SealcarError
 from sealcar_server.keys.keeper import Keeper
 from sealcar_server.keys.provider import KekStatus
@@ -22,8 +23,6 @@ from sealcar_server.sealing.encoding import enc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
-    from typing import Self
 
     from sealcar_server.keys.provider import (
         KekDescription,
@@ -44,7 +43,7 @@ class _Entry:
     expires: float
 
 
-class KeyRing:
+class KeyRing(Closing):
     """Wraps and unwraps under an alias. Thread-safe.
 
     Args:
@@ -251,17 +250,6 @@ class KeyRing:
         return KekStatus(
             alias, keeper.kind, keeper.version, not problem, problem, self._caches(alias)
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _now() -> float:

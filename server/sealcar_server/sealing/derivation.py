@@ -12,21 +12,18 @@ import hashlib
 import hmac
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from sealcar.closing import Closing
 from sealcar.errors import NotAuthenticError
 from sealcar_server.sealing.encoding import enc
 from sealcar_server.sealing.layout import AES256_GCM_HKDF_1MB, SEGMENT, TAG, Params
 from sealcar_server.sealing.secret import SecretBuffer
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
 
 KEY: Final = 32
 ID: Final = 16
@@ -63,7 +60,7 @@ def derive(root: SecretBuffer, label: str, *fields: str | bytes) -> bytes:
     return HKDF(hashes.SHA256(), KEY, salt=_SALT, info=enc(label, *fields)).derive(root.view)
 
 
-class PackageKeys:
+class PackageKeys(Closing):
     """Everything that a package's root key is used for.
 
     Args:
@@ -159,14 +156,3 @@ class PackageKeys:
 
     def _asset_context(self, asset_id: bytes) -> bytes:
         return enc("asset-key", self._id, asset_id)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
 
+from sealcar.closing import Closing
 from sealcar.errors import NotAuthenticError, Place, StorageError, TruncatedError
 from sealcar_server.sealing.descriptor import Descriptor
 from sealcar_server.sealing.layout import Layout, Span
 from sealcar_server.sealing.stream import StreamCipher
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from sealcar_server.sealing.derivation import PayloadKey
     from sealcar_server.sealing.scratch import Scratch
 
 
-class SealedReader:
+class SealedReader(Closing):
     """One sealed payload, open for reading. Thread-safe.
 
     Args:
@@ -98,17 +96,6 @@ class SealedReader:
     def close(self) -> None:
         """Close the file, after the reads that are under way. Repeating it is fine."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _layout(fd: int, key: PayloadKey, plain_size: int) -> Layout:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from sealcar.closing import Closing
 from sealcar.errors import ExhaustedError
 from sealcar_server.sealing import memory
 
-if TYPE_CHECKING:
-    from types import TracebackType
 
-
-class SecretBuffer:
+class SecretBuffer(Closing):
     """A secret of a fixed size in memory of its own.
 
     Whoever holds one closes it; what is left behind is wiped when it is collected.
@@ -76,17 +74,6 @@ class SecretBuffer:
 
     def __repr__(self) -> str:
         return f"<SecretBuffer of {self._size} bytes>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if hasattr(self, "view"):

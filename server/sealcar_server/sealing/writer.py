@@ -8,6 +8,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sealcar.closing import Closing
 from sealcar.errors import (
     ExhaustedError,
     InvalidRequestError,
@@ -22,8 +23,6 @@ from sealcar_server.sealing.stream import StreamCipher, fresh_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-    from typing import Self
 
     from sealcar_server.sealing.derivation import PayloadKey
     from sealcar_server.sealing.layout import Params
@@ -40,7 +39,7 @@ class SealedSize(NamedTuple):
     commitment: bytes
 
 
-class SealedWriter:
+class SealedWriter(Closing):
     """One payload being sealed. Thread-safe.
 
     A segment is sealed once, whatever happens: sealing other bytes under the same nonce would give
@@ -139,17 +138,6 @@ class SealedWriter:
     @staticmethod
     def _new_header(params: Params) -> bytes:
         return fresh_header(params)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _write(fd: int, data: memoryview, at: int) -> None:

@@ -10,13 +10,12 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from sealcar.closing import Closing
 from sealcar.errors import KeyRefusedError, LockedError
 from sealcar_server.service.gate import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
-    from typing import Self
 
     from sealcar_server.keys.provider import KekStatus, TinkCiphertext, WrappedKey
     from sealcar_server.keys.ring import KeyRing
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.revocations import Revocations
 
 
-class Custody:
+class Custody(Closing):
     """Wraps and unwraps as `KeyRing` does. Thread-safe.
 
     Args:
@@ -179,14 +178,3 @@ class Custody:
             with self._changed:
                 self._asking -= 1
                 self._changed.notify_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

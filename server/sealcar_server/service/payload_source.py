@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
+
+from sealcar.closing import Closing
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from sealcar_server.access.permit import Permit
     from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.service.values import PayloadValue, ScopeKey
 
 
 @dataclass(frozen=True)
-class PayloadSource:
+class PayloadSource(Closing):
     """A payload open for reading; closing it is its holder's business.
 
     Attributes:
@@ -37,14 +37,3 @@ class PayloadSource:
     def close(self) -> None:
         """Close the reader; twice is fine."""
         self.reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -12,13 +12,12 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
+from sealcar.closing import Closing
 from sealcar.errors import DamagedError, ExhaustedError, NotFoundError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from sealcar_server.access.bounds import Bounds, Quota
     from sealcar_server.store.local import LocalStore
 
@@ -134,7 +133,7 @@ class Quotas:
         return sum(files.values())
 
 
-class Claim:
+class Claim(Closing):
     """What one writer has reserved. For one thread at a time, but for `take`."""
 
     def __init__(self, quotas: Quotas, package: str) -> None:
@@ -168,17 +167,6 @@ class Claim:
         with self._lock:
             size, self._size, self._closed = self._size, 0, True
         self._quotas.give_back(self._package, size, published=self._published)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Portion:

@@ -7,15 +7,15 @@ import os
 import secrets
 import stat
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
+from sealcar.closing import Closing
 from sealcar.errors import AlreadyExistsError, InvalidNameError, NotAuthenticError
 from sealcar.names import shown
 from sealcar_server.store.failure import storing
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a FIFO in a file's place must not hold up whoever opens it
@@ -23,7 +23,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O
 _CREATE: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Directory:
+class Directory(Closing):
     """Owns a directory's descriptor; a context manager that closes it."""
 
     def __init__(self, fd: int) -> None:
@@ -138,17 +138,6 @@ class Directory:
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _walk(self, names: tuple[str, ...], *, make: bool) -> Directory:
         current = Directory(self._reopened())

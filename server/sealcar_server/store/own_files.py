@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
+from sealcar.closing import Closing
 from sealcar.errors import NotFoundError
 from sealcar_server.store.area import StagingArea, read_only
 from sealcar_server.store.failure import storing
@@ -13,8 +14,6 @@ from sealcar_server.store.staging_pointer import CURRENT, StagedPointer
 from sealcar_server.store.usage import FileUse, use_of
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from sealcar_server.store.directory import Directory
     from sealcar_server.store.identity import StoreIdentity
 
@@ -22,7 +21,7 @@ TOMBSTONE: Final = "tombstone"
 MAX_CURRENT: Final = 64 * 1024
 
 
-class OwnFiles:
+class OwnFiles(Closing):
     """What an open store has of them; safe to share between threads."""
 
     def __init__(
@@ -126,14 +125,3 @@ class OwnFiles:
     def close(self) -> None:
         """Close the store; twice is fine."""
         self._root.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
