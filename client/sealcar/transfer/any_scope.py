@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING
 
 from sealcar.errors import NotFoundError, RequestError, SealcarError
 from sealcar.transfer import references
@@ -13,31 +13,10 @@ from sealcar.transfer.payloads import MappedPayload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
+    from sealcar.transfer.any_reader import AnyReader
     from sealcar.transfer.payloads import PayloadRef
     from sealcar.transfer.scopes import OpenedScope, ScopeName
-
-
-class Reader(Protocol):
-    """One payload, to be read once; used in a `with` block."""
-
-    size: int
-
-    def read_into(self, target: int, size: int) -> None:
-        """Fill memory with the whole payload."""
-
-    def fill_new(self, data: bytes) -> None:
-        """Fill what `new_bytes` made."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 class AnyScope(ABC):
@@ -170,7 +149,7 @@ class AnyScope(ABC):
         return frozenset(payload.name for payload in self.payloads)
 
     @abstractmethod
-    def reader(self, name: str) -> Reader:
+    def reader(self, name: str) -> AnyReader:
         """Return a reader, which knows the size before the destination is allocated.
 
         Raises:

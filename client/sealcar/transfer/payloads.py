@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
 from sealcar.closing import Closing
-from sealcar.errors import InvalidRequestError, SealcarError, WrongStateError
-from sealcar.transfer.descriptors import Exported
+from sealcar.errors import SealcarError, WrongStateError
+from sealcar.transfer.any_reader import AnyReader
 from sealcar.transfer.incoming import Incoming
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from typing_extensions import Buffer
 
     from sealcar.transfer.pool import Pool
     from sealcar.transfer.scopes import ScopeName
@@ -161,17 +159,11 @@ class MappedPayload(Closing):
             raise WrongStateError("this mapped payload is closed")
 
 
-class PayloadReader(Closing):
-    """One opened payload, to be read once, straight into its final destination.
-
-    Open it in a `with` block: it holds one of the client's connections.
-
-    Attributes:
-        size: of the payload.
-    """
+class PayloadReader(AnyReader):
+    """One opened payload; it holds one of the client's connections until it is closed."""
 
     def __init__(self, pool: Pool, scope: ScopeName, name: str) -> None:
-        self._scope, self._name = scope, name
+        super().__init__(scope, name)
         self._pool = pool
         self._connection = pool.lease()
         self._open = True
@@ -179,46 +171,11 @@ class PayloadReader(Closing):
             self._incoming = Incoming(self._connection, scope.message(), name)
         except SealcarError as error:
             self.close()
-            raise self._placed(error, "read") from error.__cause__
+            raise scope.placed(error, "read", name) from error.__cause__
         except BaseException:
             self.close()
             raise
         self.size = self._incoming.size
-
-    def read_into(self, target: int | Buffer, size: int | None = None) -> None:
-        """Fill the target with the whole payload.
-
-        Args:
-            target: address of at least `size` bytes that the caller keeps alive, or a writable
-                buffer.
-            size: must be the payload's; may be left out for a buffer.
-
-        Raises:
-            InvalidRequestError: the sizes differ, or the buffer can't be written to.
-            WrongStateError: read already, closed, or used in a child of fork.
-            SealcarError: what went wrong. The target has been wiped then.
-        """
-        try:
-            if not self._open:
-                raise WrongStateError("this reader is closed")
-            if isinstance(target, int):
-                self._fill(target, size if size is not None else -1)
-                return
-            with Exported(target, writable=True) as buffer:
-                if size is not None and size != buffer.size:
-                    raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
-                self._fill(buffer.address, buffer.size)
-        except SealcarError as error:
-            raise self._placed(error, "transfer") from error.__cause__
-
-    def fill_new(self, data: bytes) -> None:
-        """Fill what `new_bytes` made and nobody else has a reference to.
-
-        Raises:
-            SealcarError: as `read_into`.
-        """
-        with Exported(data) as buffer:
-            self.read_into(buffer.address, buffer.size)
 
     def close(self) -> None:
         """Give the connection back; a transfer that was begun and not read is dropped."""
@@ -230,12 +187,7 @@ class PayloadReader(Closing):
             self._connection.usable = False
         self._pool.give_back(self._connection)
 
-    def _fill(self, address: int, size: int) -> None:
-        if size != self.size:
-            raise InvalidRequestError(f"the payload has {self.size} bytes, the target {size}")
-        if address <= 0 < size:
-            raise InvalidRequestError("the target's address is null")
+    def _receive(self, address: int) -> None:
+        if not self._open:
+            raise WrongStateError("this reader is closed")
         self._incoming.read_into(address)
-
-    def _placed(self, error: SealcarError, phase: str) -> SealcarError:
-        return self._scope.placed(error, phase, self._name)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sealcar.closing import Closing
 from sealcar.errors import (
-    InvalidRequestError,
     NotAuthenticError,
-    SealcarError,
     TruncatedError,
     WrongStateError,
 )
 from sealcar.transfer import memory
+from sealcar.transfer.any_reader import AnyReader
 from sealcar.transfer.any_scope import AnyScope
 from sealcar.transfer.descriptors import Exported
 from sealcar.transfer.scopes import OpenedScope, opened_scope
@@ -22,78 +20,36 @@ from sealcar.v1.payloads_pb2_grpc import PayloadsStub
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from typing_extensions import Buffer
-
     from sealcar import rpc
     from sealcar.transfer.payloads import PayloadRef
     from sealcar.transfer.scopes import ScopeName
 
 
-class RemoteReader(Closing):
-    """One payload, to be read once, straight into its final destination.
-
-    Attributes:
-        size: of the payload.
-    """
+class RemoteReader(AnyReader):
+    """One payload, as a stream of messages; nothing is asked for before it is read."""
 
     def __init__(self, channel: rpc.Channel, scope: ScopeName, payload: PayloadRef) -> None:
-        self._channel, self._scope, self._name = channel, scope, payload.name
+        super().__init__(scope, payload.name)
+        self._channel = channel
         self._unread = True
         self.size = payload.size
-
-    def read_into(self, target: int | Buffer, size: int | None = None) -> None:
-        """Fill the target with the whole payload.
-
-        Args:
-            target: address of at least `size` bytes that the caller keeps alive, or a writable
-                buffer.
-            size: must be the payload's; may be left out for a buffer.
-
-        Raises:
-            InvalidRequestError: the sizes differ, or the buffer can't be written to.
-            WrongStateError: read already, or closed.
-            SealcarError: what went wrong. The target has been wiped then.
-        """
-        try:
-            if isinstance(target, int):
-                self._fill(target, size if size is not None else -1)
-                return
-            with Exported(target, writable=True) as buffer:
-                if size is not None and size != buffer.size:
-                    raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
-                self._fill(buffer.address, buffer.size)
-        except SealcarError as error:
-            raise self._scope.placed(error, "transfer", self._name) from error.__cause__
-
-    def fill_new(self, data: bytes) -> None:
-        """Fill what `new_bytes` made and nobody else has a reference to.
-
-        Raises:
-            SealcarError: as `read_into`.
-        """
-        with Exported(data) as buffer:
-            self.read_into(buffer.address, buffer.size)
 
     def close(self) -> None:
         """Nothing can be read any more."""
         self._unread = False
 
-    def _fill(self, address: int, size: int) -> None:
-        if size != self.size:
-            raise InvalidRequestError(f"the payload has {self.size} bytes, the target {size}")
-        if address <= 0 < size:
-            raise InvalidRequestError("the target's address is null")
+    def _receive(self, address: int) -> None:
         if not self._unread:
             raise WrongStateError("this reader was used, or is closed")
         self._unread = False
-        memory.advise_huge(address, size)
+        memory.advise_huge(address, self.size)
         try:
-            self._receive(address)
+            self._drain(address)
         except BaseException:
-            memory.wipe(address, size)
+            memory.wipe(address, self.size)
             raise
 
-    def _receive(self, address: int) -> None:
+    def _drain(self, address: int) -> None:
         request = pb.ReadRequest(scope=self._scope.message(), name=self._name)
         done = 0
         with self._channel.translating("transfer"):

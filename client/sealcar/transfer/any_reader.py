@@ -1,0 +1,72 @@
+"""One payload, to be read once, straight into its final destination, wherever it comes from."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from sealcar.closing import Closing
+from sealcar.errors import InvalidRequestError, SealcarError
+from sealcar.transfer.descriptors import Exported
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from sealcar.transfer.scopes import ScopeName
+
+
+class AnyReader(Closing):
+    """One payload. Use it in a `with` block.
+
+    Attributes:
+        size: of the payload.
+    """
+
+    size: int
+
+    def __init__(self, scope: ScopeName, name: str) -> None:
+        self._scope, self._name = scope, name
+
+    def read_into(self, target: int | Buffer, size: int | None = None) -> None:
+        """Fill the target with the whole payload.
+
+        Args:
+            target: address of at least `size` bytes that the caller keeps alive, or a writable
+                buffer.
+            size: must be the payload's; may be left out for a buffer.
+
+        Raises:
+            InvalidRequestError: the sizes differ, or the buffer can't be written to.
+            WrongStateError: read already, closed, or used in a child of fork.
+            SealcarError: what went wrong. The target has been wiped then.
+        """
+        try:
+            if isinstance(target, int):
+                self._fill(target, size if size is not None else -1)
+                return
+            with Exported(target, writable=True) as buffer:
+                if size is not None and size != buffer.size:
+                    raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
+                self._fill(buffer.address, buffer.size)
+        except SealcarError as error:
+            raise self._scope.placed(error, "transfer", self._name) from error.__cause__
+
+    def fill_new(self, data: bytes) -> None:
+        """Fill what `new_bytes` made and nobody else has a reference to.
+
+        Raises:
+            SealcarError: as `read_into`.
+        """
+        with Exported(data) as buffer:
+            self.read_into(buffer.address, buffer.size)
+
+    @abstractmethod
+    def _receive(self, address: int) -> None:
+        """Fill `size` bytes at an address, all of them or wiped; WrongStateError: not once more."""
+
+    def _fill(self, address: int, size: int) -> None:
+        if size != self.size:
+            raise InvalidRequestError(f"the payload has {self.size} bytes, the target {size}")
+        if address <= 0 < size:
+            raise InvalidRequestError("the target's address is null")
+        self._receive(address)
