@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from sealcar.closing import Closing
-from sealcar.errors import InvalidRequestError, LockedError, NotFoundError, WrongStateError
-from sealcar.names import shown
+from sealcar.any_client import AnyClient
+from sealcar.errors import WrongStateError
 from sealcar.transfer.forking import ForkLock
 from sealcar.transfer.location import Location
 from sealcar.transfer.pool import Pool
@@ -18,12 +16,10 @@ from sealcar.transfer.transactions import Transaction
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
-    from sealcar.catalogue import Catalogue, VariantInfo
-
-_NAMED: Final = 10  # variants in a message
+    from sealcar.catalogue import Catalogue
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class DaemonState:
     locked: bool
 
 
-class Client(Closing):
+class Client(AnyClient[Scope]):
     """A daemon, for any number of threads. In a child of fork it connects anew.
 
     Args:
@@ -68,29 +64,6 @@ class Client(Closing):
         self._lock = ForkLock()
         self._catalogue: Catalogue | None = None
         self._closed = False
-
-    def scope(
-        self,
-        package: str,
-        component: str | None = None,
-        variant: str | None = None,
-        *,
-        version: str = "",
-        generation: int = 0,
-    ) -> Scope:
-        """Name a variant to read from; nothing is asked until the scope is used.
-
-        Args:
-            package: store name.
-            component: may be left out where the package has one.
-            variant: may be left out where the component has one.
-            version: store version; empty: the current one.
-            generation: 0: the newest.
-        """
-        name = ScopeName(package, component or "", variant or "", version, generation)
-        complete = component is not None and variant is not None
-        resolve = None if complete else functools.partial(self._resolve, component, variant)
-        return Scope(self._pool, name, resolve)
 
     def begin(
         self, package: str, component: str, variant: str, *, version: str = "", generation: int = 0
@@ -153,57 +126,8 @@ class Client(Closing):
         if catalogue is not None:
             catalogue.close()
 
-    def _resolve(self, component: str | None, variant: str | None, name: ScopeName) -> ScopeName:
-        return resolve(self.catalogue, component, variant, name)
-
-
-def resolve(
-    catalogue: Catalogue, component: str | None, variant: str | None, name: ScopeName
-) -> ScopeName:
-    """Return the whole name of the one variant that is meant where names were left out.
-
-    Raises:
-        InvalidRequestError: several variants could be meant. NotFoundError: there is no such one.
-        LockedError: nobody has checked which variants there are.
-        SealcarError: what the daemon answered.
-    """
-    found = catalogue.get(name.package, name.version, name.generation)
-    if not found.verified:
-        raise LockedError("the daemon is locked: an operator has to use `sealcar unlock`")
-    one = _only(found.variants, component, variant, name)
-    return ScopeName(
-        found.summary.name,
-        one.component,
-        one.variant,
-        found.summary.version,
-        found.summary.generation,
-    )
-
-
-def _only(
-    variants: Iterable[VariantInfo], component: str | None, variant: str | None, name: ScopeName
-) -> VariantInfo:
-    there = [one for one in variants if one.sealed]
-    matching = [
-        one
-        for one in there
-        if component in (None, one.component) and variant in (None, one.variant)
-    ]
-    if len(matching) == 1:
-        return matching[0]
-    if not matching:
-        asked = f"{shown(component or '*')}/{shown(variant or '*')}"
-        raise NotFoundError(f"{name.package} has no variant {asked}; there is: {_named(there)}")
-    raise InvalidRequestError(
-        f"{name.package} has {len(matching)} variants that match: {_named(matching)};"
-        " name the component and the variant"
-    )
-
-
-def _named(variants: Sequence[VariantInfo]) -> str:
-    known = [f"{one.component}/{one.variant}" for one in variants[:_NAMED]]
-    more = ["…"] if len(variants) > _NAMED else []
-    return ", ".join([*known, *more]) or "none"
+    def _scope(self, name: ScopeName, whole: Callable[[ScopeName], ScopeName] | None) -> Scope:
+        return Scope(self._pool, name, whole)
 
 
 def connect(

@@ -9,22 +9,21 @@ beside whoever loads models, and use this to manage a store and to move packages
 
 from __future__ import annotations
 
-import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sealcar import rpc
+from sealcar.any_client import AnyClient
 from sealcar.catalogue import Catalogue
-from sealcar.client import resolve
-from sealcar.closing import Closing
 from sealcar.errors import ConfigurationError
 from sealcar.tls_line import TlsLine
-from sealcar.transfer.scopes import ScopeName
 from sealcar.transfer.streams import RemoteScope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from sealcar.transfer.scopes import ScopeName
 
 _VARIABLES: Mapping[str, str] = {
     "address": "SEALCAR_REMOTE",
@@ -34,47 +33,31 @@ _VARIABLES: Mapping[str, str] = {
 }
 
 
-class RemoteClient(Closing):
+class RemoteClient(AnyClient[RemoteScope]):
     """A daemon that is reached over TCP, for any number of threads; not after a fork.
 
     Args:
         line: to the daemon.
         timeout: seconds for one answer, and between two messages of a stream.
-
-    Attributes:
-        catalogue: what the store holds, and how packages get there.
     """
 
     def __init__(self, line: TlsLine, *, timeout: float) -> None:
         self._rpc = rpc.Channel(line, timeout=timeout)
-        self.catalogue = Catalogue(self._rpc)
+        self._catalogue = Catalogue(self._rpc)
 
-    def scope(
-        self,
-        package: str,
-        component: str | None = None,
-        variant: str | None = None,
-        *,
-        version: str = "",
-        generation: int = 0,
-    ) -> RemoteScope:
-        """Name a variant to read from; nothing is asked until the scope is used.
-
-        Args:
-            package: store name.
-            component: may be left out where the package has one.
-            variant: may be left out where the component has one.
-            version: store version; empty: the current one.
-            generation: 0: the newest.
-        """
-        name = ScopeName(package, component or "", variant or "", version, generation)
-        complete = component is not None and variant is not None
-        whole = functools.partial(resolve, self.catalogue, component, variant)
-        return RemoteScope(self._rpc, name, None if complete else whole)
+    @property
+    def catalogue(self) -> Catalogue:
+        """What the store holds, and how packages get there."""
+        return self._catalogue
 
     def close(self) -> None:
         """Close the connection; calls under way end."""
         self._rpc.close()
+
+    def _scope(
+        self, name: ScopeName, whole: Callable[[ScopeName], ScopeName] | None
+    ) -> RemoteScope:
+        return RemoteScope(self._rpc, name, whole)
 
 
 def connect_remote(
