@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import ExhaustedError
@@ -16,8 +17,6 @@ from sealcar_server.transfer.held import held_elsewhere
 
 if TYPE_CHECKING:
     from sealcar_server.transfer.locking import PageLocks
-
-_DONT_FORK: Final = mmap.MADV_DONTFORK
 
 
 class Segment:
@@ -39,12 +38,15 @@ class Segment:
         self.size: Final = size
         self.locked = False
         self._locks = locks
-        self._watch = -1
+        # who has it is asked by a lease, which all threads of a process have together
+        self._asking = threading.Lock()
+        self._filled = self._watch = -1
         self._map: mmap.mmap | None = None
         try:
             self._filled = memory("sealcar-segment", size)
             seal(self._filled, FIXED_SIZE)
         except OSError as error:
+            self.close()
             raise ExhaustedError(f"no segment could be made: {error.strerror}") from error
 
     def put(self, offset: int, data: memoryview) -> None:
@@ -83,14 +85,19 @@ class Segment:
             ExhaustedError: the system has none left.
         """
         try:
-            return read_only(self._watch)
+            with self._asking:
+                return read_only(self._watch)
         except OSError as error:
             raise ExhaustedError(f"no descriptor is left: {error.strerror}") from error
 
     @property
     def held(self) -> bool:
-        """Whether another process has it open or mapped. Where the kernel can't say: no."""
-        return self._watch >= 0 and held_elsewhere(self._watch)
+        """Whether another process has it open or mapped. Where the kernel can't say: no.
+
+        From any thread.
+        """
+        with self._asking:
+            return self._watch >= 0 and held_elsewhere(self._watch)
 
     def let_go(self) -> None:
         """Have it in memory no longer than others do."""
@@ -104,16 +111,17 @@ class Segment:
     def close(self) -> None:
         """Let go, and ask no more who has it."""
         self.let_go()
-        for descriptor in (self._filled, self._watch):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._filled = self._watch = -1
+        with self._asking:
+            for descriptor in (self._filled, self._watch):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._filled = self._watch = -1
 
     def _lock_pages(self) -> None:
         try:
             mapped = mmap.mmap(self._watch, self.size, prot=mmap.PROT_READ)
             mapped.madvise(mmap.MADV_DONTDUMP)
-            mapped.madvise(_DONT_FORK)
+            mapped.madvise(mmap.MADV_DONTFORK)
         except OSError:
             return  # no room for addresses: unlocked is all that it is then
         with Exported(mapped) as whole:
