@@ -19,6 +19,7 @@ from sealcar.errors import (
     NotAuthenticError,
     NotFoundError,
     RolledBackError,
+    StorageError,
     WrongStateError,
 )
 from sealcar_server.service import state_file
@@ -296,6 +297,18 @@ def test_what_was_shredded_and_not_removed_whole_keeps_its_tombstone(running: Ru
     running.service.keys.shred("ocr", "1")
     with pytest.raises(AlreadyExistsError):
         running.import_("ocr", "1")
+
+
+def test_a_state_directory_that_is_gone_is_no_missing_package_and_not_named_to_callers(
+    running: Running, tmp_path: Path
+) -> None:
+    state = running.root / "state"
+    state.rename(tmp_path / "away")
+    with pytest.raises(StorageError, match="state directory") as refused:
+        remove(running)
+    assert str(tmp_path) not in str(refused.value)
+    (tmp_path / "away").rename(state)
+    assert remove(running) == (2, 1)
 
 
 def test_what_the_daemon_could_not_remember_is_not_removed(

@@ -69,8 +69,10 @@ class Onlooker:
                 start_new_session=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
+            # its text has the path of the interpreter, which is nobody else's business
+            reason = getattr(error, "strerror", None) or type(error).__name__
             raise ExhaustedError(
-                f"no process to look at the model can be started: {error}"
+                f"no process to look at the model can be started: {reason}"
             ) from error
         finally:
             os.close(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sealcar.errors import NotFoundError
+from sealcar.errors import NotFoundError, StorageError
 from sealcar_server.store.directory import Directory
 from sealcar_server.store.failure import storing
 
@@ -34,7 +34,12 @@ def replace(state: Path, name: str, data: bytes) -> None:
         ExhaustedError, StorageError: it can't be written.
     """
     new = f"{name}.new"
-    with Directory.open(state) as directory:
+    try:
+        opened = Directory.open(state, "the daemon's state directory")
+    except NotFoundError as error:
+        # whoever asked for this would take what he asked about to be missing
+        raise StorageError(error.message) from error
+    with opened as directory:
         directory.remove(new)
         directory.write(new, data)
         with storing(name):

@@ -30,9 +30,17 @@ class Directory(Closing):
         self.fd = fd
 
     @classmethod
-    def open(cls, path: Path) -> Directory:
-        """Open by path, which the configuration names: links in it are the operator's own."""
-        with storing(f"the directory {path}"):
+    def open(cls, path: Path, called: str = "") -> Directory:
+        """Open by path, which the configuration names: links in it are the operator's own.
+
+        Args:
+            path: of the directory.
+            called: what errors call it; empty: by its path, which is for operators only.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        with storing(called or f"the directory {path}"):
             return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def enter(self, *names: str) -> Directory:
