@@ -13,21 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import InvalidPackageError
 from sealcar_server.sealing.encoding import enc
-from sealcar_server.sealing.strictjson import JsonValue, strict_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "Covered",
-    "CoveredComponent",
-    "CoveredVariant",
-    "canonical",
-    "covered",
-    "digest",
-    "pointer",
-    "strict_json",
-]
+    from sealcar_server.sealing.strictjson import JsonValue
 
 _PACKAGE: Final[tuple[str, ...]] = (
     "schema_version",

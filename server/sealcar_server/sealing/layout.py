@@ -85,8 +85,9 @@ class Layout:
             TruncatedError: too short for a header and one tag.
             NotAuthenticError: a size that no writer makes: a last segment without a byte.
         """
-        if size < params.header + TAG:
-            raise TruncatedError(f"{size} bytes are no sealed payload: the smallest has 56")
+        least = params.header + TAG
+        if size < least:
+            raise TruncatedError(f"{size} bytes are no sealed payload: the smallest has {least}")
         count = -(-size // params.segment)
         made = cls(size - params.header - count * TAG, params)
         if count > MAX_SEGMENTS or made.count != count or made.plain_size < 0:

@@ -161,7 +161,7 @@ class Exporter:
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
         with during("export", package=place[0]):
-            more = self._recipient(plain, recipient)
+            more = self._named(recipient, plain=plain)
         opens = recipient is not None and self._forwarder.opens(recipient)
         right = Right.EXPORT_PLAIN if plain or opens else Right.EXPORT
         permit = Permit(self._policy, principal, right, place[0])
@@ -169,10 +169,10 @@ class Exporter:
             self._entrance.bind(permit, opened)
             with during("export"):
                 refuse_missing(opened.missing)
-                source = self._source(opened, plain, recipient)
+                source = self._source(opened, recipient, plain=plain)
             return Export(opened.place, permit, source)
 
-    def _recipient(self, plain: bool, recipient: Recipient | None) -> dict[str, str]:  # noqa: FBT001  (as given)
+    def _named(self, recipient: Recipient | None, *, plain: bool) -> dict[str, str]:
         if recipient is None:
             return {}
         recipient.check()
@@ -182,10 +182,7 @@ class Exporter:
         return {"recipient": recipient.alias or self._forwarder.named(recipient)}
 
     def _source(
-        self,
-        opened: OpenedPackage,
-        plain: bool,  # noqa: FBT001  (as given)
-        recipient: Recipient | None,
+        self, opened: OpenedPackage, recipient: Recipient | None, *, plain: bool
     ) -> SealedSource | PlainSource:
         if plain:
             return PlainSource(self._opener, opened)

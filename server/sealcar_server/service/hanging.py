@@ -33,8 +33,8 @@ class Hanging:
     version: str
     generation: int
     newest: bool
-    kek_alias: str
-    kek_version: str
+    kek_alias: str = ""
+    kek_version: str = ""
     problem: str = ""
 
 
@@ -45,7 +45,8 @@ def hanging(store: LocalStore) -> Iterator[Hanging]:
         StorageError: the store can't be listed.
     """
     identity = store.identity
-    yield Hanging("", "", 0, True, identity.kek_alias, identity.kek_version)  # noqa: FBT003  (a field)
+    wrapping = {"kek_alias": identity.kek_alias, "kek_version": identity.kek_version}
+    yield Hanging("", "", 0, newest=True, **wrapping)
     for name in store.names():
         for version in store.versions(name):
             yield from _of_version(store, name, version)
@@ -56,7 +57,7 @@ def _of_version(store: LocalStore, name: str, version: str) -> Iterator[Hanging]
         numbers = store.numbers(name, version)
         newest = store.newest(name, version)
     except (DamagedError, StorageError) as error:
-        yield Hanging(name, version, 0, False, "", "", error.message)  # noqa: FBT003  (a field)
+        yield Hanging(name, version, 0, newest=False, problem=error.message)
         return
     for number in reversed(numbers):
         try:
@@ -64,7 +65,7 @@ def _of_version(store: LocalStore, name: str, version: str) -> Iterator[Hanging]
         except NotFoundError:
             continue  # incomplete, or removed meanwhile
         except (DamagedError, StorageError) as error:
-            yield Hanging(name, version, number, number == newest, "", "", error.message)
+            yield Hanging(name, version, number, number == newest, problem=error.message)
             continue
         yield Hanging(name, version, number, number == newest, alias, kek_version)
 
