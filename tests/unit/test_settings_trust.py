@@ -57,6 +57,34 @@ def test_a_link_is_followed_to_where_it_leads(tmp_path: Path) -> None:
         require_private(tmp_path / "link", "store")
 
 
+def test_every_link_on_the_way_counts_with_the_directories_above_it(tmp_path: Path) -> None:
+    target, between = tmp_path / "target", tmp_path / "between"
+    target.mkdir()
+    between.mkdir()
+    between.joinpath("second").symlink_to("../target")
+    tmp_path.joinpath("first").symlink_to(between / "second")
+    require_private(tmp_path / "first", "store")
+    # whoever can write there has the second link lead elsewhere
+    between.chmod(0o777)
+    with pytest.raises(ConfigurationError, match=r"others .* can write .*between;"):
+        require_private(tmp_path / "first", "store")
+
+
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    tmp_path.joinpath("one").symlink_to("other")
+    tmp_path.joinpath("other").symlink_to("one")
+    with pytest.raises(ConfigurationError, match=r"store .*one: .*: Too many levels"):
+        require_private(tmp_path / "one", "store")
+
+
+def test_a_link_makes_a_directory_of_all_no_better(tmp_path: Path) -> None:
+    tmp_path.joinpath("tmp").mkdir()
+    tmp_path.joinpath("tmp").chmod(0o1777)
+    tmp_path.joinpath("link").symlink_to("tmp")
+    with pytest.raises(ConfigurationError, match="others"):
+        require_private(tmp_path / "link", "store")
+
+
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"store .*none: No such file"):
         require_private(tmp_path / "none", "store")
