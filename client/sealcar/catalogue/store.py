@@ -14,6 +14,7 @@ from sealcar.catalogue.importing import Requests, imported
 from sealcar.catalogue.managing import Managing
 from sealcar.catalogue.resolving import Resolved, resolved
 from sealcar.catalogue.verifying import Verification, await_end
+from sealcar.closing import Closing
 from sealcar.errors import IncompatibleError
 from sealcar.unix_line import UnixLine
 from sealcar.v1 import common_pb2 as common
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 PAGE: Final = 1000
 
 
-class Catalogue(Managing):
+class Catalogue(Managing, Closing):
     """A daemon's packages, over gRPC. Thread-safe.
 
     Args:
@@ -224,12 +225,6 @@ class Catalogue(Managing):
     def close(self) -> None:
         """Close the connection."""
         self._rpc.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _tell(progress: Watcher | None, message: pb.Progress) -> None:

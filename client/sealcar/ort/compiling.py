@@ -11,9 +11,10 @@ import ctypes
 import posixpath
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from sealcar import onnxscan
+from sealcar.closing import Closing
 from sealcar.errors import InvalidRequestError, RuntimeSupportError, SealcarError
 from sealcar.names import shown
 from sealcar.ort import adapters, configuration, initializers, options, probing, scopes
@@ -139,7 +140,7 @@ class _Names:
         return f"{self.stem}.weights"
 
 
-class _Output:
+class _Output(Closing):
     """Everything that a compilation makes, on its way into one transaction."""
 
     def __init__(self, transaction: Transaction, source: str) -> None:
@@ -180,10 +181,8 @@ class _Output:
     def _take(self, address: int, size: int, /) -> None:
         self._model += ctypes.string_at(address, size)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
+        """Close what wasn't finished."""
         self._weights.close()
 
 
