@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from sealcar import details, errors, keysets, rpc
+from sealcar import custody, errors, keysets, oversight, rpc
 from sealcar.asking import asking
-from sealcar.custody import (
-    Hanging,
-    Holder,
-    KekStatus,
-    KeysStatus,
-    Locked,
-    Revoked,
-    Rewrapped,
-    RewrapStep,
-    Rotated,
-    Shredded,
-    ShreddedVersion,
-)
-from sealcar.oversight import AuditStatus, HardeningStep, Oversight, PolicyStatus
+from sealcar.closing import Closing
+from sealcar.transfer.location import Location
 from sealcar.unix_line import UnixLine
 from sealcar.v1 import admin_pb2
 from sealcar.v1 import common_pb2 as common
@@ -32,10 +20,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sealcar.address import Address
+    from sealcar.custody import (
+        Hanging,
+        KeysStatus,
+        Locked,
+        Revoked,
+        Rewrapped,
+        RewrapStep,
+        Rotated,
+        Shredded,
+    )
     from sealcar.keysets import TinkExport
+    from sealcar.oversight import Oversight
 
 
-class Admin:
+class Admin(Closing):
     """A daemon's admin socket.
 
     Args:
@@ -47,6 +46,17 @@ class Admin:
     def __init__(self, directory: Path, *, peer_uid: int, timeout: float = 30.0) -> None:
         self._rpc = rpc.Channel(UnixLine(directory / "admin.sock", peer_uid), timeout=timeout)
 
+    @classmethod
+    def at(cls, directory: Path, *, timeout: float = 30.0) -> Self:
+        """Return the admin socket of the daemon whose directory this is.
+
+        Raises:
+            ConfigurationError: nothing says whose it is, or its path is none for a socket.
+            UnavailableError: there is no such directory.
+        """
+        location = Location.find(directory, None)
+        return cls(location.directory, peer_uid=location.expected_uid(), timeout=timeout)
+
     def status(self) -> KeysStatus:
         """Ask every key provider for its health.
 
@@ -55,19 +65,7 @@ class Admin:
         """
         with self._rpc.translating("status"):
             answer = self._stub().Status(pb.KeysStatusRequest(), timeout=self._rpc.timeout)
-        keys = tuple(
-            KekStatus(
-                each.alias,
-                each.provider,
-                each.version,
-                each.available,
-                each.problem,
-                each.cached,
-                tuple(each.revoked),
-            )
-            for each in answer.keks
-        )
-        return KeysStatus(keys, answer.locked)
+        return custody.keys_status(answer)
 
     def oversight(self) -> Oversight:
         """Ask which policy is in force, for the audit log's last line, and what is given up.
@@ -78,14 +76,7 @@ class Admin:
         with self._rpc.translating("status"):
             stub = AdminStub(self._rpc.get())
             answer = stub.Status(admin_pb2.AdminStatusRequest(), timeout=self._rpc.timeout)
-        audit = answer.audit
-        return Oversight(
-            PolicyStatus(answer.policy.generation, answer.policy.broken),
-            AuditStatus(audit.sequence, audit.mac, audit.writable)
-            if answer.HasField("audit")
-            else None,
-            tuple(HardeningStep(each.step, each.state, each.reason) for each in answer.hardening),
-        )
+        return oversight.oversight(answer)
 
     def rotate(self, alias: str = "") -> Rotated:
         """Give a key-encryption key a new version.
@@ -102,7 +93,7 @@ class Admin:
             request = pb.RotateRequest(alias=alias)
         with self._rpc.translating("rotate"):
             answer = self._stub().Rotate(request, timeout=self._rpc.timeout)
-        return Rotated(answer.alias, answer.version)
+        return custody.Rotated(answer.alias, answer.version)
 
     def rewrap(
         self,
@@ -134,10 +125,10 @@ class Admin:
                 for answer in call:
                     patience.beat()
                     if answer.WhichOneof("step") == "rewrapped":
-                        return _rewrapped(answer.rewrapped)
+                        return custody.rewrapped(answer.rewrapped)
                     step = answer.progress
                     package = f"{step.package.name}@{step.package.version}"
-                    progress(RewrapStep(step.done, step.total, package))
+                    progress(custody.RewrapStep(step.done, step.total, package))
         raise errors.UnavailableError("the daemon ended without a result").at(phase="rewrap")
 
     def report(self) -> Iterator[Hanging]:
@@ -152,7 +143,7 @@ class Admin:
             with self._rpc.patience(call) as patience:
                 for answer in call:
                     patience.beat()
-                    yield from map(_hanging, answer.hanging)
+                    yield from map(custody.hanging, answer.hanging)
 
     def revoke(self, version: str, alias: str = "") -> Revoked:
         """Have a version of a key-encryption key refused for good, cached keys included.
@@ -172,14 +163,7 @@ class Admin:
             request = pb.RevokeRequest(version=version, alias=alias)
         with self._rpc.translating("revoke"):
             done = self._stub().Revoke(request, timeout=self._rpc.timeout)
-        return Revoked(
-            done.alias,
-            done.version,
-            done.packages,
-            done.older,
-            done.aborted,
-            _holders(done.holders),
-        )
+        return custody.revoked(done)
 
     def shred(self, package: str, version: str = "") -> Shredded:
         """Have every generation of a package removed from the store, for good.
@@ -198,11 +182,7 @@ class Admin:
             request = pb.ShredRequest(package=common.PackageRef(name=package, version=version))
         with self._rpc.translating("shred"):
             done = self._stub().Shred(request, timeout=self._rpc.timeout)
-        versions = tuple(
-            ShreddedVersion(one.package.name, one.package.version, one.generations)
-            for one in done.shredded
-        )
-        return Shredded(versions, done.aborted, _holders(done.holders))
+        return custody.shredded(done)
 
     def lock(self) -> Locked:
         """Have every key dropped; what needs one is refused until `unlock`.
@@ -212,7 +192,7 @@ class Admin:
         """
         with self._rpc.translating("lock"):
             answer = self._stub().Lock(pb.LockRequest(), timeout=self._rpc.timeout)
-        return Locked(_holders(answer.holders), answer.aborted)
+        return custody.Locked(custody.holders(answer.holders), answer.aborted)
 
     def unlock(self) -> None:
         """Have every key provider opened again.
@@ -256,36 +236,3 @@ class Admin:
 
     def _stub(self) -> KeysStub:
         return KeysStub(self._rpc.get())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _holders(found: Iterable[pb.Holder]) -> tuple[Holder, ...]:
-    return tuple(Holder(one.session, one.listener, one.uid, one.gid, one.pid) for one in found)
-
-
-def _rewrapped(done: pb.Rewrapped) -> Rewrapped:
-    return Rewrapped(
-        done.packages,
-        done.skipped,
-        done.removed,
-        done.store_key,
-        tuple(map(details.from_detail, done.failures)),
-        done.failed,
-    )
-
-
-def _hanging(one: pb.Hanging) -> Hanging:
-    return Hanging(
-        one.package.name,
-        one.package.version,
-        one.generation,
-        one.newest,
-        one.alias,
-        one.version,
-        one.problem,
-    )

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sealcar import details
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sealcar.errors import SealcarError
+    from sealcar.v1 import keys_pb2 as pb
 
 
 @dataclass(frozen=True)
@@ -176,3 +181,66 @@ class Hanging:
     kek_alias: str
     kek_version: str
     problem: str
+
+
+def keys_status(message: pb.KeysStatusResponse) -> KeysStatus:
+    """Take the state of every key off the wire."""
+    keys = tuple(
+        KekStatus(
+            each.alias,
+            each.provider,
+            each.version,
+            each.available,
+            each.problem,
+            each.cached,
+            tuple(each.revoked),
+        )
+        for each in message.keks
+    )
+    return KeysStatus(keys, message.locked)
+
+
+def holders(found: Iterable[pb.Holder]) -> tuple[Holder, ...]:
+    """Take the holders of plaintext off the wire."""
+    return tuple(Holder(one.session, one.listener, one.uid, one.gid, one.pid) for one in found)
+
+
+def revoked(done: pb.RevokeResponse) -> Revoked:
+    """Take a revocation off the wire."""
+    return Revoked(
+        done.alias, done.version, done.packages, done.older, done.aborted, holders(done.holders)
+    )
+
+
+def shredded(done: pb.ShredResponse) -> Shredded:
+    """Take a shredding off the wire."""
+    versions = tuple(
+        ShreddedVersion(one.package.name, one.package.version, one.generations)
+        for one in done.shredded
+    )
+    return Shredded(versions, done.aborted, holders(done.holders))
+
+
+def rewrapped(done: pb.Rewrapped) -> Rewrapped:
+    """Take what came of moving packages off the wire."""
+    return Rewrapped(
+        done.packages,
+        done.skipped,
+        done.removed,
+        done.store_key,
+        tuple(map(details.from_detail, done.failures)),
+        done.failed,
+    )
+
+
+def hanging(one: pb.Hanging) -> Hanging:
+    """Take a wrapped key's state off the wire."""
+    return Hanging(
+        one.package.name,
+        one.package.version,
+        one.generation,
+        one.newest,
+        one.alias,
+        one.version,
+        one.problem,
+    )

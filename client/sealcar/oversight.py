@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sealcar.v1 import admin_pb2 as pb
 
 
 @dataclass(frozen=True)
@@ -54,3 +58,15 @@ class Oversight:
     policy: PolicyStatus
     audit: AuditStatus | None
     hardening: tuple[HardeningStep, ...]
+
+
+def oversight(message: pb.AdminStatusResponse) -> Oversight:
+    """Take all of it off the wire."""
+    audit = message.audit
+    return Oversight(
+        PolicyStatus(message.policy.generation, message.policy.broken),
+        AuditStatus(audit.sequence, audit.mac, audit.writable)
+        if message.HasField("audit")
+        else None,
+        tuple(HardeningStep(each.step, each.state, each.reason) for each in message.hardening),
+    )

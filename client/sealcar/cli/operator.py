@@ -31,9 +31,7 @@ def asks_the_admin_socket(command: Callable[..., None]) -> Callable[..., None]:
         from sealcar.transfer.location import Location  # noqa: PLC0415  (the same reason)
 
         directory = admin or Location.find(None, None).directory.parent / "admin"
-        location = Location.find(directory, None)
-        uid = location.expected_uid()
-        with Admin(location.directory, peer_uid=uid, timeout=timeout) as socket:
+        with Admin.at(directory, timeout=timeout) as socket:
             command(socket, **options)
 
     return waits(connected, 30.0, "each of the daemon's answers")

@@ -69,10 +69,8 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
 
 def _inside(directory: Path) -> tuple[KeysStatus, Oversight]:
     from sealcar.admin import Admin  # noqa: PLC0415  (loads gRPC)
-    from sealcar.transfer.location import Location  # noqa: PLC0415  (the same reason)
 
-    location = Location.find(directory, None)
-    with Admin(location.directory, peer_uid=location.expected_uid()) as socket:
+    with Admin.at(directory) as socket:
         return socket.status(), socket.oversight()
 
 

@@ -129,12 +129,9 @@ def _session(state: DaemonState) -> Finding:
 def inside(admin: Path, timeout: float) -> list[Finding]:
     """Ask a daemon's admin socket what it gave up, and how policy and audit log are."""
     from sealcar.admin import Admin  # noqa: PLC0415  (loads gRPC)
-    from sealcar.transfer.location import Location  # noqa: PLC0415  (loads the transport)
 
     try:
-        location = Location.find(admin, None)
-        uid = location.expected_uid()
-        with Admin(location.directory, peer_uid=uid, timeout=timeout) as socket:
+        with Admin.at(admin, timeout=timeout) as socket:
             return overseen(socket.oversight())
     except SealcarError as error:
         remedy = "name the directory that admin.dir has, and call as the daemon's user"
