@@ -22,9 +22,7 @@ OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 _WITHOUT_DETAIL: Final[dict[grpc.StatusCode, type[errors.SealcarError]]] = {
-    grpc.StatusCode.UNAVAILABLE: errors.UnavailableError,
     grpc.StatusCode.CANCELLED: errors.UnavailableError,
-    grpc.StatusCode.DEADLINE_EXCEEDED: errors.TimedOutError,
     grpc.StatusCode.RESOURCE_EXHAUSTED: errors.ExhaustedError,
     grpc.StatusCode.PERMISSION_DENIED: errors.DeniedError,
     grpc.StatusCode.UNIMPLEMENTED: errors.IncompatibleError,
@@ -126,7 +124,7 @@ class Channel:
                     channel.close()
 
     def _error(self, error: grpc.RpcError) -> errors.SealcarError:
-        found = detail_of(error)
+        found = _detail_of(error)
         if found is not None:
             return details.from_detail(found)
         code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
@@ -171,7 +169,7 @@ class Patience:
         self._call.cancel()
 
 
-def detail_of(error: grpc.RpcError) -> common_pb2.ErrorDetail | None:
+def _detail_of(error: grpc.RpcError) -> common_pb2.ErrorDetail | None:
     """Return the typed detail that came with a failure; None if it has none."""
     if not isinstance(error, grpc.Call):
         return None
