@@ -17,6 +17,7 @@ MAX_DEPTH: Final = 16
 # what a generation's directory holds beside payloads
 RESERVED: Final = frozenset({"manifest.json", "component.json", "shared_assets"})
 
+_SHOWN: Final = 80
 _STORE: Final = re.compile(r"[a-z0-9][a-z0-9._+-]{0,63}")
 _BLOB: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
@@ -24,7 +25,7 @@ _BLOB: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 def shown(name: object) -> str:
     """Return a name for a message: control characters escaped, at most 80 characters."""
     text = ascii(name)
-    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"  # noqa: PLR2004
+    return text if len(text) <= _SHOWN else f"{text[:60]}… ({len(text)} characters)"
 
 
 def harmless(text: str) -> str:
