@@ -31,9 +31,14 @@ class PayloadPath:
 
     def __str__(self) -> str:
         """Return the path."""
+        return "/".join((*self.folder, self.name))
+
+    @property
+    def folder(self) -> tuple[str, str]:
+        """The two directories that it begins with."""
         if self.asset:
-            return f"{ASSETS}/{self.asset.replace(':', '-')}/{self.name}"
-        return f"{self.component}/{self.variant}/{self.name}"
+            return ASSETS, self.asset.replace(":", "-", 1)
+        return self.component, self.variant
 
     @classmethod
     def parse(cls, path: str) -> PayloadPath:

@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sealcar import names
-from sealcar.errors import (
-    InvalidNameError,
-    InvalidPackageError,
-    NotFoundError,
-    SealcarError,
-)
+from sealcar.errors import InvalidNameError, InvalidPackageError, NotFoundError
 from sealcar.exports.paths import ASSETS, MANIFEST, PayloadPath
 from sealcar.names import shown
 from sealcar.publish import archives
@@ -102,7 +97,7 @@ class _Folder:
             os.close(fd)
 
     def open(self, path: PayloadPath) -> SourceFile:
-        parts = _folder(path)
+        parts = path.folder
         if parts not in self._trees:
             self._trees[parts] = tree = SourceTree(self._root, parts)
             self._files.callback(tree.close)
@@ -179,7 +174,7 @@ def _checked(path: str, folder: tuple[str, str], *, shared: bool) -> PayloadPath
     except InvalidNameError as error:
         raise _wrong(f"names a bad path: {error.message}") from error
     # a name with "/" in it would have been taken apart elsewhere
-    if _folder(found) != folder or bool(found.asset) is not shared:
+    if found.folder != folder or bool(found.asset) is not shared:
         raise _wrong(f"names a bad path: {shown(path)}")
     return found
 
@@ -192,12 +187,6 @@ def _planned(opened: _Source, path: PayloadPath, kind: str) -> PlannedPayload:
     return PlannedPayload(
         path.component, path.variant, path.name, kind, file.size, file.chunks, path.asset
     )
-
-
-def _folder(path: PayloadPath) -> tuple[str, str]:
-    if path.asset:
-        return ASSETS, path.asset.replace(":", "-", 1)
-    return path.component, path.variant
 
 
 def _objects(value: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -221,5 +210,5 @@ def _text(value: dict[str, Any], name: str) -> str:
     return found
 
 
-def _wrong(finding: str) -> SealcarError:
+def _wrong(finding: str) -> InvalidPackageError:
     return InvalidPackageError(f"the seal record of the export {finding}")
