@@ -19,6 +19,8 @@ from sealcar.modelpackage.files import unreadable
 from sealcar.modelpackage.trees import Kind, Node, open_node, walk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sealcar.modelpackage.rules import Limits
 
 _PIECE: Final = 1 << 20
@@ -87,6 +89,14 @@ def hash_folder(
         hasher.close()
 
 
+def hash_of(files: Iterable[tuple[bytes, str]]) -> str:
+    """Return the hash of a directory of these files: each one's relative path and SHA-256."""
+    lines = hashlib.sha256()
+    for path, digest in sorted(files):
+        lines.update(b"%b  %b\n" % (digest.encode(), path))
+    return f"sha256:{lines.hexdigest()}"
+
+
 class _Hasher:
     def __init__(self, workers: int, progress: Progress | None) -> None:
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
@@ -110,11 +120,10 @@ class _Hasher:
         self._digests.append((os.fsencode(node.path), found))
 
     def finish(self) -> str:
-        lines = hashlib.sha256()
-        for path, found in sorted(self._digests, key=lambda item: item[0]):
-            digest = found if isinstance(found, str) else found.result()
-            lines.update(b"%b  %b\n" % (digest.encode(), path))
-        return f"sha256:{lines.hexdigest()}"
+        return hash_of(
+            (path, found if isinstance(found, str) else found.result())
+            for path, found in self._digests
+        )
 
     def close(self) -> None:
         self._ended = True

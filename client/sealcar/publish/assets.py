@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import InvalidPackageError
+from sealcar.modelpackage.hashing import hash_of
 from sealcar.publish.files import checked_name
 from sealcar.publish.models import add_model, beside, is_model
 from sealcar.publish.payloads import OTHER, Payloads
@@ -64,13 +65,7 @@ def _check_content(asset: Payloads) -> None:
         raise InvalidPackageError("it has no files")
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_WORKERS)) as pool:
         digests = list(pool.map(_digest, files))
-    lines = sorted(
-        (os.fsencode(file.name), digest) for file, digest in zip(files, digests, strict=True)
-    )
-    whole = hashlib.sha256()
-    for path, digest in lines:
-        whole.update(b"%b  %b\n" % (digest.encode(), path))
-    found = f"sha256:{whole.hexdigest()}"
+    found = hash_of(zip((os.fsencode(file.name) for file in files), digests, strict=True))
     if found != asset.asset:
         raise InvalidPackageError(
             f"its content isn't what its name says: it hashes to {found}; restore it, or add it to "
