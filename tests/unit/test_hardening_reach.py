@@ -71,6 +71,12 @@ def test_no_program_runs_from_where_anything_can_be_changed(tmp_path: Path) -> N
         assert not any(folder in program.parents for folder in changed)
 
 
+def test_links_in_a_circle_are_for_those_who_open_the_file(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "kek").symlink_to("kek")
+    assert rights(needed(tmp_path), tmp_path / "keys") == CHANGE
+
+
 def test_a_link_to_a_directory_may_be_replaced_by_another_one(tmp_path: Path) -> None:
     (tmp_path / "mount" / "..first").mkdir(parents=True)
     (tmp_path / "mount" / "..data").symlink_to("..first")

@@ -143,7 +143,8 @@ def _around(file: Path | None, right: Right) -> list[tuple[Path, Right]]:
     """Return the directories of a file: it may be replaced by another one, or be a link."""
     if file is None:
         return []
-    folders = [file.parent, file.resolve().parent]
+    # links in a circle lead nowhere: whoever opens the file says so
+    folders = [file.parent, Path(os.path.realpath(file)).parent]
     if file.parent.is_symlink():
         # as Kubernetes mounts files: a link to a directory, of which there will be another
         folders.append(file.parent.parent)
