@@ -62,12 +62,9 @@ class Confinement:
         wanted = self._settings.hardening
         self.steps += (Step(name, "on") for name in process.STEPS)
         self._take("no new privileges", "on", lambda: kernel.prctl(_PR_SET_NO_NEW_PRIVS, 1))
-        groups = {one.group for one in self._settings.listen.values()} - {None}
-        self._take(
-            "capabilities",
-            wanted.capabilities,
-            lambda: capabilities.drop(group for group in groups if group is not None),
-        )
+        listeners = self._settings.listen.values()
+        groups = {one.group for one in listeners if one.group is not None}
+        self._take("capabilities", wanted.capabilities, lambda: capabilities.drop(groups))
         reach.make_folders(self._settings)
         self._take("landlock", wanted.landlock, self._restrict)
 

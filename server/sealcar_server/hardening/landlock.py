@@ -108,8 +108,8 @@ class Ruleset:
         buffer = ctypes.create_string_buffer(described, len(described))
         self._fd = kernel.system_call(_CREATE, ctypes.addressof(buffer), len(described), 0)
 
-    def allow(self, path: Path, rights: Right) -> bool:
-        """Add a directory with all below it, or a file; tell whether it is there.
+    def allow(self, path: Path, rights: Right) -> None:
+        """Add a directory with all below it, or a file; what isn't there is left out.
 
         Raises:
             OSError: the kernel refused.
@@ -117,14 +117,13 @@ class Ruleset:
         try:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            return False
+            return
         try:
             if not stat.S_ISDIR(os.fstat(fd).st_mode):
                 rights &= _OF_FILES
             self._add(_PATH_BENEATH, struct.pack("=Qi", rights & self._rights, fd))
         finally:
             os.close(fd)
-        return True
 
     def allow_port(self, port: int, right: Port) -> None:
         """Add a TCP port; 0 is any that is free, for binding.
