@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from sealcar_server.sealing.canonical import CoveredComponent
+from sealcar_server.sealing.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,11 @@ class RecordPayload:
     commitment: bytes = b""
     digest: bytes = b""
     sha256: bytes = b""
+
+    @property
+    def file_size(self) -> int:
+        """How many bytes its file has."""
+        return Layout.of_plain(self.size).file_size if self.sealed else self.size
 
 
 @dataclass(frozen=True, slots=True)

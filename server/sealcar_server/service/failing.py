@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sealcar_server.service.values import ScopeKey
+    from sealcar_server.store.generation import Generation
 
 
 @contextmanager
@@ -52,3 +53,8 @@ def place_of(scope: ScopeKey) -> dict[str, str | int]:
         "variant": scope.variant,
         "generation": scope.generation,
     }
+
+
+def generation_place(place: Generation) -> dict[str, str | int]:
+    """Return a generation as the fields of an error's place."""
+    return {"package": place.name, "version": place.version, "generation": place.number}

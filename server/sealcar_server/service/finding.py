@@ -109,12 +109,18 @@ def parsed(data: bytes, place: Callable[[SealRecord], Generation]) -> Found:
         NotAuthenticError: no sealcar wrote it.
         UnknownFormatError: sealcar didn't seal it, or a newer one did.
     """
-    manifest = strict_json(data, error=NotAuthenticError)
-    if not isinstance(manifest, dict):
-        raise NotAuthenticError("the manifest is no object")
+    manifest = parsed_object(data)
     text, tag = record.open_envelope(manifest)
     sealed = record.parse(text)
     return Found(place(sealed), data, manifest, text, tag, sealed)
+
+
+def parsed_object(data: bytes) -> dict[str, JsonValue]:
+    """Return what a manifest says; NotAuthenticError if it isn't one object of strict JSON."""
+    manifest = strict_json(data, error=NotAuthenticError)
+    if not isinstance(manifest, dict):
+        raise NotAuthenticError("the manifest is no object")
+    return manifest
 
 
 def check_place(sealed: SealRecord, place: Generation) -> None:

@@ -11,9 +11,8 @@ from sealcar.errors import NotFoundError, WrongStateError
 from sealcar_server.sealing import tinkkeys
 from sealcar_server.sealing.encoding import enc
 from sealcar_server.sealing.values import RecordAsset
-from sealcar_server.service.failing import during
+from sealcar_server.service.failing import during, generation_place
 from sealcar_server.service.serving import payload_key
-from sealcar_server.store.generation import asset_path, payload_path
 
 if TYPE_CHECKING:
     from sealcar_server.access.audit.trail import Trail
@@ -113,9 +112,7 @@ class KeyExporter:
 
     def _account(self, opened: OpenedPackage, scope: ScopeKey, kek: str) -> None:
         what: dict[str, str | int | bool | None] = {
-            "package": opened.place.name,
-            "version": opened.place.version,
-            "generation": opened.place.number,
+            **generation_place(opened.place),
             "component": scope.component,
             "variant": scope.variant,
             "under": kek or None,
@@ -132,14 +129,7 @@ def _described(
     chosen: dict[str, PayloadKey] = {}
     for held in sealed:
         key = payload_key(keys, held)
-        payloads.append(TinkPayload(held.name, _path(held), key.associated_data))
+        payloads.append(TinkPayload(held.name, held.path(), key.associated_data))
         owner = held.owner.uri if isinstance(held.owner, RecordAsset) else ""
         chosen.setdefault(owner, key)
     return tuple(payloads), [*chosen.values()]
-
-
-def _path(held: Held) -> str:
-    owner, name = held.owner, held.payload.name
-    if isinstance(owner, RecordAsset):
-        return "/".join(asset_path(owner.uri, name))
-    return "/".join(payload_path(owner.component, owner.variant, name))

@@ -10,6 +10,7 @@ from sealcar import names
 from sealcar.errors import NotFoundError, TruncatedError
 from sealcar_server.sealing.values import RecordAsset, RecordVariant
 from sealcar_server.service.references import named
+from sealcar_server.store.generation import asset_path, payload_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,6 +44,27 @@ class Held:
             return {"payload": self.name}
         scope = {"component": self.owner.component, "variant": self.owner.variant}
         return {**scope, "payload": self.name}
+
+    def path(self, uris: Mapping[str, str] | None = None) -> str:
+        """Return where its file is in a generation's directory.
+
+        Args:
+            uris: by which shared assets are called there, by their own; None: by their own.
+
+        Raises:
+            InvalidNameError: a name breaks a rule of the format.
+        """
+        owner, name = self.owner, self.payload.name
+        if isinstance(owner, RecordAsset):
+            return "/".join(asset_path((uris or {}).get(owner.uri, owner.uri), name))
+        return "/".join(payload_path(owner.component, owner.variant, name))
+
+    def open(self, place: Generation) -> int:
+        """Return a read-only descriptor of its file there; as `Generation.open_payload`."""
+        owner, name = self.owner, self.payload.name
+        if isinstance(owner, RecordAsset):
+            return place.open_asset(owner.uri, name)
+        return place.open_payload(owner.component, owner.variant, name)
 
 
 @dataclass(frozen=True)

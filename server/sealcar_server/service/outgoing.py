@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import StorageError, TruncatedError
-from sealcar_server.sealing.layout import Layout
 from sealcar_server.sealing.values import RecordAsset
-from sealcar_server.service.failing import during
+from sealcar_server.service.failing import during, generation_place
 from sealcar_server.service.opened import every_payload
 from sealcar_server.service.outgoing_manifest import plain_manifest, stored_manifest
 from sealcar_server.service.serving import keyed_digest, open_file, open_reader
 from sealcar_server.service.trees import tree_uri
-from sealcar_server.store.generation import MANIFEST, asset_path, payload_path
+from sealcar_server.store.generation import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -60,9 +59,8 @@ def sealed_files(opened: OpenedPackage, manifest: bytes | None = None) -> list[O
     """
     files = [_text(stored_manifest(opened) if manifest is None else manifest)]
     for held in every_payload(opened):
-        payload = held.payload
-        size = Layout.of_plain(payload.size).file_size if payload.sealed else payload.size
-        files.append(Outgoing(_path(held), size, _stored(opened, held, size)))
+        size = held.payload.file_size
+        files.append(Outgoing(held.path(), size, _stored(opened, held, size)))
     return _sorted(files)
 
 
@@ -83,7 +81,7 @@ def plain_files(
         for held in every_payload(opened):
             if not _is_copy(keys, held, originals):
                 pieces = plain_pieces(opener, opened, held)
-                files.append(Outgoing(_path(held, uris), held.payload.size, pieces))
+                files.append(Outgoing(held.path(uris), held.payload.size, pieces))
     return _sorted(files)
 
 
@@ -106,13 +104,6 @@ def _sorted(files: list[Outgoing]) -> list[Outgoing]:
     return sorted(files, key=lambda file: file.path.encode())
 
 
-def _path(held: Held, uris: Mapping[str, str] | None = None) -> str:
-    owner, name = held.owner, held.payload.name
-    if isinstance(owner, RecordAsset):
-        return "/".join(asset_path((uris or {}).get(owner.uri, owner.uri), name))
-    return "/".join(payload_path(owner.component, owner.variant, name))
-
-
 def _text(data: bytes) -> Outgoing:
     def pieces(_: Scratch) -> Iterator[bytes]:
         yield from (data[at : at + PIECE] for at in range(0, len(data), PIECE))
@@ -122,7 +113,7 @@ def _text(data: bytes) -> Outgoing:
 
 def _stored(opened: OpenedPackage, held: Held, size: int) -> Callable[[Scratch], Iterator[bytes]]:
     def pieces(_: Scratch) -> Iterator[bytes]:
-        with during("export", **_place(opened, held)):
+        with during("export", **generation_place(opened.place), **held.place):
             fd = open_file(opened, held)
             try:
                 yield from _read(fd, size)
@@ -155,7 +146,7 @@ def plain_pieces(
 
     def pieces(scratch: Scratch) -> Iterator[bytes]:
         with (
-            during("export", **_place(opened, held)),
+            during("export", **generation_place(opened.place), **held.place),
             open_reader(opener, opened, held, scratch) as reader,
         ):
             for index in range(reader.layout.count):
@@ -164,13 +155,3 @@ def plain_pieces(
                     yield bytes(scratch.plain[: span.plain_size])
 
     return pieces
-
-
-def _place(opened: OpenedPackage, held: Held) -> dict[str, str | int]:
-    place = opened.place
-    return {
-        "package": place.name,
-        "version": place.version,
-        "generation": place.number,
-        **held.place,
-    }

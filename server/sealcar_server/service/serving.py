@@ -48,11 +48,8 @@ def open_file(opened: OpenedPackage, held: Held) -> int:
         NotFoundError: the whole generation was removed since it was opened.
         TruncatedError: the file is missing.
     """
-    owner, name = held.owner, held.payload.name
     try:
-        if isinstance(owner, RecordAsset):
-            return opened.place.open_asset(owner.uri, name)
-        return opened.place.open_payload(owner.component, owner.variant, name)
+        return held.open(opened.place)
     except NotFoundError as error:
         _refuse_removed(opened)
         raise TruncatedError("the payload's file is missing from the store") from error

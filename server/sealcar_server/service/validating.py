@@ -20,14 +20,11 @@ from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.policy import Right
 from sealcar_server.sealing.agreement import differences, place_of_variant
 from sealcar_server.sealing.canonical import covered
-from sealcar_server.sealing.layout import Layout
-from sealcar_server.sealing.strictjson import strict_json
-from sealcar_server.sealing.values import RecordAsset
 from sealcar_server.service.failing import during
-from sealcar_server.service.finding import parsed
+from sealcar_server.service.finding import parsed, parsed_object
 from sealcar_server.service.findings import Finding, Validated, format_findings, in_order
 from sealcar_server.service.opened import every_payload
-from sealcar_server.store.generation import MANIFEST, asset_path, payload_path
+from sealcar_server.store.generation import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +80,7 @@ class Validator:
         verified = True
         try:
             data = place.manifest()
-            manifest = _parsed(data)
+            manifest = parsed_object(data)
             covered(manifest)
         except (DamagedError, InvalidPackageError) as error:
             findings.append(Finding("schema", MANIFEST, error.message))
@@ -104,13 +101,6 @@ class Validator:
         except (DamagedError, KeyRefusedError) as error:
             findings.append(Finding("seal-record", _ENVELOPE, error.message))
         return True
-
-
-def _parsed(data: bytes) -> dict[str, JsonValue]:
-    found = strict_json(data, error=NotAuthenticError)
-    if not isinstance(found, dict):
-        raise NotAuthenticError("the manifest is no object")
-    return found
 
 
 def _found(place: Generation, data: bytes, findings: list[Finding]) -> Found | None:
@@ -150,15 +140,10 @@ def _by_record(found: Found) -> Iterator[Finding]:
 
 
 def _of_file(place: Generation, held: Held) -> Iterator[Finding]:
-    owner, payload = held.owner, held.payload
     at = held.name
     try:
-        if isinstance(owner, RecordAsset):
-            at = "/".join(asset_path(owner.uri, payload.name))
-            fd = place.open_asset(owner.uri, payload.name)
-        else:
-            at = "/".join(payload_path(owner.component, owner.variant, payload.name))
-            fd = place.open_payload(owner.component, owner.variant, payload.name)
+        at = held.path()
+        fd = held.open(place)
     except NotFoundError:
         yield Finding("missing", at, "the seal record has this payload, the store hasn't")
         return
@@ -169,6 +154,6 @@ def _of_file(place: Generation, held: Held) -> Iterator[Finding]:
         size = os.fstat(fd).st_size
     finally:
         os.close(fd)
-    expected = Layout.of_plain(payload.size).file_size if payload.sealed else payload.size
+    expected = held.payload.file_size
     if size != expected:
         yield Finding("size", at, f"has {size} bytes, not {expected}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sealcar.errors import InvalidRequestError, NotAuthenticError
 from sealcar_server.sealing.scratch import Scratch
-from sealcar_server.service.failing import during
+from sealcar_server.service.failing import during, generation_place
 from sealcar_server.service.opened import every_payload
 from sealcar_server.service.resuming import Tokens
 from sealcar_server.service.serving import keyed_digest, open_reader
@@ -52,11 +52,7 @@ class Verifier:
         # what lies there is checked, not what was remembered of it
         opened = self._opener.again(opened)
         place = opened.place
-        known: dict[str, str | int] = {
-            "package": place.name,
-            "version": place.version,
-            "generation": place.number,
-        }
+        known = generation_place(place)
         everything = list(every_payload(opened))
         with during("verify", **known):
             tokens = Tokens(self._store_key, opened)
