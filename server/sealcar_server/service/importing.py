@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from sealcar.errors import InvalidPackageError, WrongStateError
 from sealcar_server.keys.provider import WrappedKey, package_context
-from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service import manifest, naming
 from sealcar_server.service.arriving import file_size
 from sealcar_server.service.composing import compose
@@ -17,14 +16,12 @@ from sealcar_server.service.founding import default_version, found_package
 from sealcar_server.service.import_check import ImportCheck
 from sealcar_server.service.in_use import KeysInUse, Use
 from sealcar_server.service.incoming import Incoming
+from sealcar_server.service.inward import Inward
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.references import named
 from sealcar_server.service.values import Announced, Imported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-
     from sealcar_server.service.arriving import Arriving
     from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.custody import Custody
@@ -62,8 +59,8 @@ class Importer:
         return ImportSession(plan, self)
 
 
-class ImportSession:
-    """One package on its way in. For one thread; aborted on leaving unless finished.
+class ImportSession(Inward):
+    """One package on its way in, to be sealed as it comes.
 
     Args:
         plan: what the caller asked for, its name checked.
@@ -81,29 +78,31 @@ class ImportSession:
     """
 
     publisher = ""
+    phase = "seal"
 
     def __init__(self, plan: ImportPlan, importer: Importer) -> None:
         self._with, self._meter = importer, importer.meter
         self._manifest = manifest.prepare(plan.manifest_json)
-        self.name = plan.name
-        self.version = plan.version or default_version(self._manifest)
-        number = importer.versions.number(self.name, self.version)
-        self._room = importer.quotas.claim(self.name)
-        self._arriving: tuple[IncomingVariant | IncomingAsset, Arriving] | None = None
-        self._scratch = Scratch()
+        version = plan.version or default_version(self._manifest)
+        number = importer.versions.number(plan.name, version)
         alias = plan.kek_alias or importer.store.identity.kek_alias
-        place = (self.name, self.version, number)
-        own, self._keys = found_package(place, importer.keyring, alias)
+        with ExitStack() as undo:
+            room = undo.enter_context(importer.quotas.claim(plan.name))
+            own, keys = found_package((plan.name, version, number), importer.keyring, alias)
+            undo.pop_all()
+        super().__init__(plan.name, version, room=room, keys=keys)
         self._lineage = own
         use = Use(alias, WrappedKey(own.kek_version, own.wrapped), package_context(own.package_id))
         self.in_use = KeysInUse(importer.keyring, (use,))
-        self._incoming = Incoming(manifest.scopes(self._manifest), self._keys)
+        self._incoming = Incoming(manifest.scopes(self._manifest), keys)
+        self._ending.callback(self._incoming.close)
+        self._arriving: tuple[IncomingVariant | IncomingAsset, Arriving] | None = None
         try:
-            self._staging = importer.store.stage(self.name, self.version)
+            self._staging = self._stage(importer.store.stage(plan.name, version))
         except BaseException:
-            self._keys.close()
+            self.abort()
             raise
-        self._ended = False
+        self._ending.callback(self._drop_arriving)
 
     def payload(
         self, component: str, variant: str, name: str, kind: str, size: int, *, asset: str = ""
@@ -169,30 +168,9 @@ class ImportSession:
         self.abort()
         return Imported(self.name, self.version, place.number, self._lineage.package_id)
 
-    def abort(self) -> None:
-        """Throw away what is not published, and every secret; twice is fine."""
-        if self._ended:
-            return
-        self._ended = True
-        with ExitStack() as ending:
-            ending.callback(self._staging.discard)
-            if self._arriving is not None:
-                ending.callback(self._arriving[1].close)
-            ending.callback(self._scratch.wipe)
-            ending.callback(self._incoming.close)
-            ending.callback(self._keys.close)
-            ending.callback(self._room.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.abort()
+    def _drop_arriving(self) -> None:
+        if self._arriving is not None:
+            self._arriving[1].close()
 
     def _complete(self) -> None:
         """Seal the end of the payload that was arriving."""
@@ -221,14 +199,3 @@ class ImportSession:
         announced = self._arriving[1].announced
         scope = {"component": announced.component, "variant": announced.variant}
         return {**scope, "payload": announced.name}
-
-    @contextmanager
-    def _step(self, **place: str) -> Iterator[None]:
-        with during("seal", package=self.name, version=self.version, **place):
-            if self._ended:
-                raise WrongStateError("the import has ended")
-            try:
-                yield
-            except BaseException:
-                self.abort()
-                raise

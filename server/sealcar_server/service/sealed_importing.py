@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hmac
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from sealcar.errors import InvalidPackageError, NotAuthenticError, TruncatedError, WrongStateError
 from sealcar_server.sealing.layout import Layout
-from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.sealing.values import RecordAsset
 from sealcar_server.service.failing import during
+from sealcar_server.service.inward import Inward
 from sealcar_server.service.metering import timed
 from sealcar_server.service.opened import every_payload
 from sealcar_server.service.sealed_arriving import SealedArriving
@@ -18,10 +17,8 @@ from sealcar_server.service.serving import keyed_digest, payload_key
 from sealcar_server.service.trees import tree_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-
     from sealcar_server.sealing.derivation import PackageKeys
+    from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.service.in_use import KeysInUse
     from sealcar_server.service.metering import Meter
     from sealcar_server.service.opened import Held, OpenedPackage
@@ -58,8 +55,8 @@ class Arrival(Protocol):
         """
 
 
-class SealedImport:
-    """One sealed generation on its way in. For one thread; aborted on leaving unless finished.
+class SealedImport(Inward):
+    """One sealed generation on its way in.
 
     Args:
         arrival: what is coming; its keys belong to this object from now on.
@@ -68,20 +65,21 @@ class SealedImport:
         meter: is told the seconds of "verify".
     """
 
+    phase = "verify"
+
     def __init__(self, arrival: Arrival, staging: Staging, room: Claim, meter: Meter) -> None:
-        self._arrival, self._staging, self._room = arrival, staging, room
-        self._meter = meter
-        self._opened, self._keys = arrival.opened, arrival.keys
-        self.name, self.version = arrival.name, arrival.version
+        super().__init__(arrival.name, arrival.version, room=room, keys=arrival.keys)
+        self._arrival, self._meter = arrival, meter
+        self._staging = self._stage(staging)
+        self._opened = arrival.opened
         self.publisher, self.in_use = arrival.publisher, arrival.in_use
-        self._scratch = Scratch()
         self._expected = {_key(held): held for held in every_payload(self._opened)}
         self._files: dict[str, dict[str, bytes]] = {
             asset.uri: {} for asset in self._opened.record.assets
         }
         self._arriving: tuple[Held, SealedArriving] | None = None
         self._came = 0
-        self._ended = False
+        self._ending.callback(self._drop_arriving)
 
     def payload(
         self, component: str, variant: str, name: str, kind: str, size: int, *, asset: str = ""
@@ -138,29 +136,9 @@ class SealedImport:
         self.abort()
         return imported
 
-    def abort(self) -> None:
-        """Throw away what is not published, and every secret; twice is fine."""
-        if self._ended:
-            return
-        self._ended = True
-        with ExitStack() as ending:
-            ending.callback(self._staging.discard)
-            if self._arriving is not None:
-                ending.callback(self._arriving[1].close)
-            ending.callback(self._scratch.wipe)
-            ending.callback(self._keys.close)
-            ending.callback(self._room.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.abort()
+    def _drop_arriving(self) -> None:
+        if self._arriving is not None:
+            self._arriving[1].close()
 
     def _create(self, held: Held) -> int:
         owner, name = held.owner, held.payload.name
@@ -197,17 +175,6 @@ class SealedImport:
 
     def _place(self) -> dict[str, str]:
         return {} if self._arriving is None else self._arriving[0].place
-
-    @contextmanager
-    def _step(self, **place: str) -> Iterator[None]:
-        with during("verify", package=self.name, version=self.version, **place):
-            if self._ended:
-                raise WrongStateError("the import has ended")
-            try:
-                yield
-            except BaseException:
-                self.abort()
-                raise
 
 
 def _check_size(held: Held, size: int) -> None:
