@@ -6,13 +6,13 @@ Looking is done elsewhere: a hostile model is never parsed by whoever holds keys
 from __future__ import annotations
 
 import posixpath
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sealcar.onnxscan.jobs import Folder
 from sealcar_server.service.failing import during
+from sealcar_server.service.references import CONTEXT_FILE, DATA_FOLDER, asset_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.values import RecordPayload
 
 MODEL: Final = "model"
-_DATA_FOLDER: Final = "session.model_external_initializers_file_folder_path"
-_CONTEXT_FILE: Final = "ep.context_file_path"
-_ASSET: Final = re.compile(r"(sha256:[0-9a-f]{64})(?:/(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -171,8 +168,8 @@ class _Surroundings:
 
     def suspect(self, owner: Staged, payload: RecordPayload) -> Suspect:
         beside = (owner, posixpath.dirname(payload.name))
-        data = (beside, self._led(self._options.get(_DATA_FOLDER)))
-        context = self._led(self._options.get(_CONTEXT_FILE))
+        data = (beside, self._led(self._options.get(DATA_FOLDER)))
+        context = self._led(self._options.get(CONTEXT_FILE))
         # it may name a file, beside which the blobs are, or their folder
         above = context and (context[0], posixpath.dirname(context[1]))
         blobs = (beside, (self._own, ""), context, above)
@@ -182,10 +179,9 @@ class _Surroundings:
         """Return what a reference leads to, if it stays inside."""
         if not isinstance(reference, str):
             return None
-        match = _ASSET.fullmatch(reference)
-        if match is None:
+        uri, path = asset_in(reference)
+        if not uri:
             return self._inside(self._own, reference)
-        uri, path = match[1], match[2] or ""
         if uri in self._assets:
             return self._inside(self._assets[uri], path)
         return self._inside(self._own, f"{uri.replace(':', '-')}/{path}")

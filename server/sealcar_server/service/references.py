@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 _ORT: Final = "ort"
 _OPTIONS: Final = "session_options"
-_REFERENCE: Final = re.compile(r"(sha256:[0-9a-f]{64})(?:/.*)?", re.DOTALL)
+# of session options
+DATA_FOLDER: Final = "session.model_external_initializers_file_folder_path"
+CONTEXT_FILE: Final = "ep.context_file_path"
+_REFERENCE: Final = re.compile(r"(sha256:[0-9a-f]{64})(?:/(.*))?", re.DOTALL)
 _URI: Final = re.compile(r"sha256:[0-9a-f]{64}")
 # each as the steps from the namespace of ORT
 _PLACES: Final = (
     ("model_file",),
-    (_OPTIONS, "session.model_external_initializers_file_folder_path"),
-    (_OPTIONS, "ep.context_file_path"),
+    (_OPTIONS, DATA_FOLDER),
+    (_OPTIONS, CONTEXT_FILE),
 )
 
 
@@ -31,9 +34,15 @@ def is_uri(text: str) -> bool:
     return bool(_URI.fullmatch(text))
 
 
+def asset_in(reference: str) -> tuple[str, str]:
+    """Return the URI that a reference begins with, and the path in that asset; "" without one."""
+    match = _REFERENCE.fullmatch(reference)
+    return (match[1], match[2] or "") if match else ("", "")
+
+
 def named(executor_info: JsonValue) -> tuple[str, ...]:
     """Return the URIs of the assets that ORT is led to, each once."""
-    found = (_uri(text) for _, text in _references(executor_info))
+    found = (asset_in(text)[0] for _, text in _references(executor_info))
     return tuple(dict.fromkeys(uri for uri in found if uri))
 
 
@@ -43,7 +52,7 @@ def renamed(
     """Return it with other URIs in ORT's places; what isn't in `uris` stays."""
     changed = dict(executor_info)
     for path, text in _references(dict(executor_info)):
-        uri = _uri(text)
+        uri, _ = asset_in(text)
         if uri in uris:
             changed = _with(changed, (_ORT, *path), uris[uri] + text[len(uri) :])
     return changed
@@ -56,11 +65,6 @@ def _references(executor_info: JsonValue) -> Iterator[tuple[tuple[str, ...], str
             found = found.get(step) if isinstance(found, dict) else None
         if isinstance(found, str):
             yield path, found
-
-
-def _uri(text: str) -> str:
-    match = _REFERENCE.fullmatch(text)
-    return match[1] if match else ""
 
 
 def _with(value: dict[str, JsonValue], path: tuple[str, ...], text: str) -> dict[str, JsonValue]:
