@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.uses import Uses
     from sealcar_server.store.generation import Generation
 
-_READING: Final = {Right.EXPORT, Right.EXPORT_PLAIN}
+_READING: Final = {Right.READ, Right.EXPORT, Right.EXPORT_PLAIN}
 
 
 class Entrance:
@@ -58,10 +58,31 @@ class Entrance:
             DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
         """
         with self._deciding(principal, right, place, **more) as entry:
-            opened = self._opened(place, entry)
-            if right in _READING:
-                self._opener.pins.require(opened.place.name, opened.place.version)
-            yield opened
+            yield self.open(right, place, entry)
+
+    def open(self, right: Right, place: tuple[str, str, int], entry: Entry) -> OpenedPackage:
+        """Open a generation for whom the policy lets, and tell the trail which it is.
+
+        Args:
+            right: that he has.
+            place: as for `enter`.
+            entry: of the decision.
+
+        Raises:
+            NotFoundError: there is none.
+            DeniedError: only what is pinned may be read.
+            DamagedError, KeyRefusedError, KeyUnavailableError: it can't be believed.
+        """
+        opened = self._opener.open(*place)
+        entry.resolved(opened.place.version, opened.place.number)
+        entry.used(opened.record.kek_alias, opened.record.kek_version)
+        if right in _READING:
+            self._opener.pins.require(opened.place.name, opened.place.version)
+        return opened
+
+    def use(self, opened: OpenedPackage) -> None:
+        """Note that a generation is in use; NotFoundError if it was removed meanwhile."""
+        self._uses.note(opened.place)
 
     def bind(self, permit: Permit, opened: OpenedPackage) -> None:
         """Let a permit fall with a generation and its key; in use as long as it is checked."""
@@ -84,7 +105,7 @@ class Entrance:
         """
         with self._deciding(principal, Right.LIST, place) as entry:
             try:
-                found = self._opened(place, entry), True
+                found = self.open(Right.LIST, place, entry), True
             except LockedError:
                 opened = self._opener.look(*place).agreed()
                 entry.resolved(opened.place.version, opened.place.number)
@@ -103,12 +124,6 @@ class Entrance:
                 names.store_name(name)
                 entry.rule = self._policy.require(principal, right, name)
             yield entry
-
-    def _opened(self, place: tuple[str, str, int], entry: Entry) -> OpenedPackage:
-        opened = self._opener.open(*place)
-        entry.resolved(opened.place.version, opened.place.number)
-        entry.used(opened.record.kek_alias, opened.record.kek_version)
-        return opened
 
     def _still(self, place: Generation) -> None:
         self._uses.note(place)

@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.sealing.values import RecordVariant
+    from sealcar_server.service.entrance import Entrance
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.publishing import Publisher
     from sealcar_server.service.quotas import Quotas
     from sealcar_server.service.registry import Registry, Session
-    from sealcar_server.service.uses import Uses
     from sealcar_server.service.values import CommitValues
-    from sealcar_server.store.generation import Generation
     from sealcar_server.store.local import LocalStore
 
 
@@ -40,11 +39,11 @@ class Payloads:
 
     Args:
         policy: decides who may.
-        opener: opens generations.
+        opener: gives keys.
         store: where writes are staged.
+        entrance: opens generations.
         publisher: makes transactions generations.
         registry: keeps transactions.
-        uses: are told of what is opened and read.
         quotas: of what is written.
         trail: accounts for every decision.
     """
@@ -55,15 +54,15 @@ class Payloads:
         opener: Opener,
         store: LocalStore,
         *,
+        entrance: Entrance,
         publisher: Publisher,
         registry: Registry,
-        uses: Uses,
         quotas: Quotas,
         trail: Trail = UNAUDITED,
     ) -> None:
         self._policy, self._opener, self._store = policy, opener, store
-        self._publisher, self._registry = publisher, registry
-        self._uses, self._quotas, self._trail = uses, quotas, trail
+        self._entrance, self._publisher, self._registry = entrance, publisher, registry
+        self._quotas, self._trail = quotas, trail
 
     @property
     def ttl(self) -> float:
@@ -83,7 +82,7 @@ class Payloads:
             self._trail.decision(principal, Right.READ, **place_of(scope)) as entry,
         ):
             opened, variant = self._variant(principal, scope, entry)
-            self._uses.note(opened.place)
+            self._entrance.use(opened)
             return OpenedVariant(_resolved(scope, opened), variant_value(opened, variant))
 
     def read(
@@ -103,9 +102,8 @@ class Payloads:
                 names.payload(name)
                 opened = self._package(principal, Right.READ, scope, entry)
                 resolved = _resolved(scope, opened)
-                self._uses.note(opened.place)
-                permit.bind(partial(self._still, opened.place))
-                permit.bind_key(partial(self._opener.ask, opened))
+                self._entrance.use(opened)
+                self._entrance.bind(permit, opened)
                 with during("open", payload=name, **place_of(resolved)):
                     held = opened.payload(scope.component, scope.variant, name)
                     reader = open_reader(self._opener, opened, held, scratch)
@@ -260,16 +258,8 @@ class Payloads:
             if not scope.component or not scope.variant:
                 raise InvalidRequestError("a scope needs a component and a variant")
             entry.rule = self._policy.require(principal, right, scope.package, scope.component)
-            opened = self._opener.open(scope.package, scope.version, scope.generation)
-            entry.resolved(opened.place.version, opened.place.number)
-            entry.used(opened.record.kek_alias, opened.record.kek_version)
-            if right is Right.READ:
-                self._opener.pins.require(opened.place.name, opened.place.version)
-            return opened
-
-    def _still(self, place: Generation) -> None:
-        self._uses.note(place)
-        self._opener.pins.check(place.name, place.version, place.number)
+            place = (scope.package, scope.version, scope.generation)
+            return self._entrance.open(right, place, entry)
 
 
 def _resolved(scope: ScopeKey, opened: OpenedPackage) -> ScopeKey:
