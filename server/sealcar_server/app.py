@@ -172,7 +172,7 @@ class _Daemon:
     def reload(self) -> None:
         """Read policy and certificates again."""
         self.policy.reload()
-        self._grpc.look()
+        self._grpc.reload()
 
     def _revoke(self) -> None:
         revoked = self.service.payloads.revoke()

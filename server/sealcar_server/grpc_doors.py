@@ -174,6 +174,11 @@ class GrpcDoors:
         if self._certificates is not None:
             self._certificates.look()
 
+    def reload(self) -> None:
+        """Read the certificates again."""
+        if self._certificates is not None:
+            self._certificates.reload()
+
     def drain(self) -> None:
         """Begin no more streams; short calls are still answered."""
         for server in self.servers:

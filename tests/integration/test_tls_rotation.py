@@ -73,6 +73,26 @@ def test_broken_new_certificates_change_nothing_and_are_told(fresh: Served) -> N
     until(lambda: fresh.daemon.metric("sealcar_tls_broken") == 0)
 
 
+def test_what_was_wrong_beside_the_files_is_found_mended_when_they_are_read_again(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    served = Served.make(tmp_path)
+    key = tmp_path.joinpath("server.key").read_bytes()
+    folder.joinpath("server.key").write_bytes(key)
+    folder.joinpath("server.key").chmod(0o600)
+    served.daemon.settings |= {"tls.key": f"file:{folder / 'server.key'}"}
+    with served.daemon:
+        folder.chmod(0o777)
+        folder.joinpath("server.key").write_bytes(key)
+        until(lambda: served.daemon.metric("sealcar_tls_broken") == 1)
+        # nothing of this shows in the files
+        folder.chmod(0o700)
+        served.reload()
+        until(lambda: served.daemon.metric("sealcar_tls_broken") == 0)
+
+
 def test_a_swapped_link_as_kubernetes_makes_them_is_followed(tmp_path: Path) -> None:
     served = Served.make(tmp_path)
     volume = tmp_path / "volume"

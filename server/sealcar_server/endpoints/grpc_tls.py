@@ -78,16 +78,16 @@ class Certificates:
         They may change one after the other: what doesn't belong together changes nothing, and is
         looked at again with the next change.
         """
-        found = self._signature()
-        if found != self._seen:
-            # taken before reading: what is written meanwhile is seen the next time
-            self._seen = found
-            self._reload()
+        if self._signature() != self._seen:
+            self.reload()
         if not self._ended and self._material.end <= datetime.now(UTC):
             self._ended = True
             _log.error("the daemon's certificate has expired: callers over TLS refuse it")
 
-    def _reload(self) -> None:
+    def reload(self) -> None:
+        """Read the files again now: what made them unusable may have been something else."""
+        # taken before reading: what is written meanwhile is seen the next time
+        self._seen = self._signature()
         try:
             material = self._load()
         except ConfigurationError as error:
