@@ -237,7 +237,7 @@ def _session(
 ) -> Session:
     try:
         return sealed_session()(model, own, providers, registration, keeps=keeps)
-    except Exception as error:
+    except Exception as error:  # the runtime's are many, and none is kept from the caller
         if registration is not None and registration.failure is not None:
             raise error from registration.failure
         found = rejections.explain(error)

@@ -93,7 +93,7 @@ def _undecided(session_options: SessionOptions) -> Iterator[None]:
     session_options.log_severity_level = _FATAL
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # what isn't about callbacks the real load meets again
         found = error if isinstance(error, RuntimeSupportError) else rejections.explain(error)
         if found is not None:
             raise found from error

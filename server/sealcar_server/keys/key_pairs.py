@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, x25519
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _LEAST_RSA: Final = 2048  # bits
 _MOST_RSA: Final = 8192
+# TypeError: a passphrase is missing, or not wanted
+_NOT_A_KEY: Final = (TypeError, ValueError, UnsupportedAlgorithm)
 
 Public: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | x25519.X25519PublicKey
 Private: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | x25519.X25519PrivateKey
@@ -51,7 +54,7 @@ def public_key(text: bytes, what: str) -> Public:
     """
     try:
         key = serialization.load_pem_public_key(text)
-    except Exception as error:
+    except _NOT_A_KEY as error:
         raise ConfigurationError(f"{what} is no PEM file with a public key") from error
     if isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey | x25519.X25519PublicKey):
         _check(key, what)
@@ -85,7 +88,7 @@ def private_key(text: SecretBuffer, secret: Path | None, path: Path) -> Private:
             passphrase = bytes(found.view)
     try:
         key = serialization.load_pem_private_key(bytes(text.view), passphrase)
-    except Exception as error:
+    except _NOT_A_KEY as error:
         raise ConfigurationError(
             f"{path} is no PEM file with a private key, or its passphrase is another one"
         ) from error
