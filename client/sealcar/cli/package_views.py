@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from sealcar.cli import drawing, report, tables
 from sealcar.cli.drawing import Node
@@ -122,24 +118,3 @@ def _files(directory: Path | None) -> list[Path]:
 
 def _size(directory: Path | None) -> int:
     return sum(found.lstat().st_size for found in _files(directory))
-
-
-@contextmanager
-def hashing(what: str) -> Iterator[modelpackage.Progress]:
-    """Show how many bytes are hashed. Draws only on a terminal; yields what to call."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), DownloadColumn())
-    with Progress(
-        *columns,
-        TransferSpeedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        task = bar.add_task(report.plain(what), total=None)
-
-        def show(files: int, size: int) -> None:
-            del files
-            bar.update(task, completed=size)
-
-        yield show

@@ -12,7 +12,7 @@ import click
 from sealcar import errors, modelpackage, names
 from sealcar.cli import package_views, report
 from sealcar.cli.listener import prints_json
-from sealcar.cli.package_views import hashing
+from sealcar.cli.progress import hashing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,6 +11,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
@@ -21,6 +22,7 @@ from sealcar.cli import report
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sealcar import modelpackage
     from sealcar.catalogue.values import Progress as Step
     from sealcar.catalogue.values import Watcher
     from sealcar.custody import RewrapStep
@@ -29,24 +31,13 @@ if TYPE_CHECKING:
 @contextmanager
 def bytes_moving(what: str, *, quiet: bool) -> Iterator[Watcher]:
     """Show how many bytes are done. Draws only on a terminal; yields what to call at each step."""
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[payload]}", markup=False),
-        console=console,
-        transient=True,
-        disable=quiet or not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task(report.plain(what), total=None, payload="")
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with _bar(*columns, quiet=quiet) as bar:
+        task = bar.add_task(report.plain(what), total=None, at="")
 
         def show(step: Step) -> None:
-            name = report.plain(step.payload)
-            bar.update(task, completed=step.done, total=step.total or None, payload=name)
+            at = report.plain(step.payload)
+            bar.update(task, completed=step.done, total=step.total or None, at=at)
 
         yield show
 
@@ -54,22 +45,36 @@ def bytes_moving(what: str, *, quiet: bool) -> Iterator[Watcher]:
 @contextmanager
 def packages_moving(what: str, *, quiet: bool) -> Iterator[Callable[[RewrapStep], None]]:
     """Show how many packages are done. Draws only on a terminal; yields what to call."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with _bar(*columns, quiet=quiet) as bar:
+        task = bar.add_task(report.plain(what), total=None, at="")
+
+        def show(step: RewrapStep) -> None:
+            bar.update(task, completed=step.done, total=step.total, at=report.plain(step.package))
+
+        yield show
+
+
+@contextmanager
+def hashing(what: str) -> Iterator[modelpackage.Progress]:
+    """Show how many bytes are hashed. Draws only on a terminal; yields what to call."""
+    with _bar(DownloadColumn(), TransferSpeedColumn(), quiet=False) as bar:
+        task = bar.add_task(report.plain(what), total=None, at="")
+
+        def show(files: int, size: int) -> None:
+            del files
+            bar.update(task, completed=size)
+
+        yield show
+
+
+def _bar(*columns: ProgressColumn, quiet: bool) -> Progress:
     console = Console(stderr=True)
-    bar = Progress(
+    return Progress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[package]}", markup=False),
+        *columns,
+        TextColumn("{task.fields[at]}", markup=False),
         console=console,
         transient=True,
         disable=quiet or not console.is_terminal,
     )
-    with bar:
-        task = bar.add_task(report.plain(what), total=None, package="")
-
-        def show(step: RewrapStep) -> None:
-            package = report.plain(step.package)
-            bar.update(task, completed=step.done, total=step.total, package=package)
-
-        yield show
