@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from sealcar.errors import ConfigurationError
 from sealcar.names import shown
+from sealcar_server import sizes
 from sealcar_server.access.spiffe import is_domain
 from sealcar_server.keys.registry import schemes
 from sealcar_server.keys.source import FILES, RECIPIENT, KeyUri, parse
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
-_UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-_SIZE: Final = re.compile(r"(\d{1,15})\s*([KMGT]iB)?")
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|min|h|d)?")
 _SECONDS: Final = {"ms": 0.001, "": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}
 _MODE: Final = re.compile(r"0?[0-7]{3}")
@@ -101,10 +100,9 @@ def size(lowest: int) -> Kind[int]:
     """Bytes, with an optional binary unit."""
 
     def read(value: object, _base: Path) -> int:
-        match = _SIZE.fullmatch(_text(value))
-        if not match:
+        total = sizes.read(_text(value))
+        if total is None:
             raise ValueError(f"{shown(value)} is not a size")
-        total = int(match[1]) * _UNITS[match[2] or ""]
         if total < lowest:
             raise ValueError(f"{shown(value)} is too small")
         return total

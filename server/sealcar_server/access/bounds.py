@@ -16,16 +16,13 @@ holds. Files have no owner, so a quota is on packages: those that the grants of 
 from __future__ import annotations
 
 import fnmatch
-import re
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from sealcar.errors import ConfigurationError
-from sealcar.names import shown
+from sealcar_server import sizes
+from sealcar_server.access import rule_tables
 
-PATTERN: Final = re.compile(r"[^/\x00-\x1f]{1,200}")
-_SIZE: Final = re.compile(r"(\d{1,15})\s*([KMGT]iB)?")
-_UNITS: Final = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _MOST: Final = 10**18 - 1  # what a generation's number can be
 
 
@@ -82,10 +79,10 @@ def pin(rule: object, place: str) -> Pin:
     Raises:
         ConfigurationError: it is none.
     """
-    table = _table(rule, place, {"package", "version", "min_generation"})
-    package = _pattern(table.get("package"), f"{place}: package")
-    version = _pattern(table.get("version", "*"), f"{place}: version")
-    least = table.get("min_generation")
+    found = rule_tables.table(rule, place, {"package", "version", "min_generation"})
+    package = rule_tables.pattern(found.get("package"), f"{place}: package")
+    version = rule_tables.pattern(found.get("version", "*"), f"{place}: version")
+    least = found.get("min_generation")
     if not isinstance(least, int) or isinstance(least, bool) or not 1 <= least <= _MOST:
         raise ConfigurationError(f"{place}: min_generation must be a number from 1")
     return Pin(package, version, least)
@@ -93,31 +90,11 @@ def pin(rule: object, place: str) -> Pin:
 
 def quota(rule: object, place: str) -> Quota:
     """Read a [[quota]]; raises as `pin`."""
-    table = _table(rule, place, {"packages", "bytes"})
-    patterns = table.get("packages")
-    if not isinstance(patterns, list) or not patterns:
-        raise ConfigurationError(f'{place}: packages must be a list of names, such as ["team-a-*"]')
-    size = table.get("bytes")
+    found = rule_tables.table(rule, place, {"packages", "bytes"})
+    packages = rule_tables.patterns(found.get("packages"), f"{place}: packages")
+    size = found.get("bytes")
     written = str(size) if isinstance(size, int) and not isinstance(size, bool) else size
-    match = _SIZE.fullmatch(written) if isinstance(written, str) else None
-    if match is None:
+    total = sizes.read(written) if isinstance(written, str) else None
+    if total is None:
         raise ConfigurationError(f'{place}: bytes must be a number, or text such as "50GiB"')
-    names = tuple(_pattern(each, f"{place}: packages") for each in patterns)
-    return Quota(names, int(match[1]) * _UNITS[match[2]])
-
-
-def _table(rule: object, place: str, allowed: set[str]) -> dict[str, object]:
-    if not isinstance(rule, dict):
-        raise ConfigurationError(f"{place}: must be a table")
-    unknown = set(rule) - allowed
-    if unknown:
-        raise ConfigurationError(
-            f"{place}: unknown key {shown(min(unknown))}; allowed: {', '.join(sorted(allowed))}"
-        )
-    return rule
-
-
-def _pattern(value: object, place: str) -> str:
-    if not isinstance(value, str) or not PATTERN.fullmatch(value):
-        raise ConfigurationError(f"{place}: {shown(value)} is no name")
-    return value
+    return Quota(packages, total)

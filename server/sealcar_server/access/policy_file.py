@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from sealcar.errors import ConfigurationError
 from sealcar.names import shown
-from sealcar_server.access import bounds, spiffe
+from sealcar_server.access import bounds, rule_tables, spiffe
 from sealcar_server.access.grants import Grant, Right, overflow_id
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def read(path: Path) -> Rules:
 def _rules(
     document: Mapping[str, object], kind: str, path: Path, read_one: Callable[[object, str], _Rule]
 ) -> tuple[_Rule, ...]:
-    rules = document.get(kind, [])
-    if not isinstance(rules, list):
+    listed = document.get(kind, [])
+    if not isinstance(listed, list):
         raise ConfigurationError(f"{path}: write [[{kind}]], with two brackets")
-    return tuple(read_one(rule, f"{path}: {kind} {at}") for at, rule in enumerate(rules, 1))
+    return tuple(read_one(rule, f"{path}: {kind} {at}") for at, rule in enumerate(listed, 1))
 
 
 def _read_protected(path: Path) -> str:
@@ -99,25 +99,19 @@ def _read_protected(path: Path) -> str:
 
 
 def _grant(rule: object, place: str) -> Grant:
-    if not isinstance(rule, dict):
-        raise ConfigurationError(f"{place}: must be a table")
-    unknown = set(rule) - _KEYS
-    if unknown:
-        raise ConfigurationError(
-            f"{place}: unknown key {shown(min(unknown))}; allowed: {', '.join(sorted(_KEYS))}"
-        )
-    uid, gid = (_id(rule.get(key), key, place) for key in ("uid", "gid"))
-    workload = _spiffe(rule, place)
+    found = rule_tables.table(rule, place, _KEYS)
+    uid, gid = (_id(found.get(key), key, place) for key in ("uid", "gid"))
+    workload = _spiffe(found, place)
     if uid is None and gid is None and workload is None:
         raise ConfigurationError(f"{place}: names nobody; give uid, gid or both, or spiffe")
-    listener = rule.get("listener")
+    listener = found.get("listener")
     if listener is not None and not isinstance(listener, str):
         raise ConfigurationError(f"{place}: listener must be the name of a listener")
-    packages = _patterns(rule.get("packages"), f"{place}: packages")
-    components = rule.get("components")
-    if components is not None:
-        components = _patterns(components, f"{place}: components")
-    rights = _rights(rule.get("rights"), f"{place}: rights")
+    packages = rule_tables.patterns(found.get("packages"), f"{place}: packages")
+    components = None
+    if found.get("components") is not None:
+        components = rule_tables.patterns(found["components"], f"{place}: components")
+    rights = _rights(found.get("rights"), f"{place}: rights")
     return Grant(uid, gid, listener, packages, components, rights, workload)
 
 
@@ -150,15 +144,6 @@ def _id(value: object, key: str, place: str) -> int | None:
             "never matches; give the program an id of its own"
         )
     return value
-
-
-def _patterns(value: object, place: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value:
-        raise ConfigurationError(f'{place} must be a list of names, such as ["ocr", "det-*"]')
-    for pattern in value:
-        if not isinstance(pattern, str) or not bounds.PATTERN.fullmatch(pattern):
-            raise ConfigurationError(f"{place}: {shown(pattern)} is no name")
-    return tuple(value)
 
 
 def _rights(value: object, place: str) -> frozenset[Right]:
