@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.access.rates import Rates
     from sealcar_server.access.sessions import Sessions
-    from sealcar_server.endpoints.grpc_server import GrpcServer
+    from sealcar_server.endpoints.grpc_server import GrpcServer, Listen, Options
     from sealcar_server.hardening.confinement import Step
     from sealcar_server.metrics import Metrics
     from sealcar_server.remote_access import RemoteAccess
@@ -121,18 +121,9 @@ class GrpcDoors:
             session.received = True
             return session.principal
 
-        guard = Guard(
-            lambda context: parts.rates.take(caller(context).account), self.streams[0], parts.meter
-        )
-        servicers = Servicers(
-            PackagesServicer(parts.service, caller, receiver, parts.meter),
-            PayloadsServicer(parts.service.payloads, receiver, parts.meter),
-        )
-        server = public_server(on_socket(folder / INNER), guard, self._threads, servicers)
         # stopped after the server, whose last answers it carries
         self._stack.callback(relay.stop)
-        self._serve(server)
-        self.servers.append(server)
+        self._serve_clients(on_socket(folder / INNER), self.streams[0], caller, receiver)
         relay.start(listeners())
 
     def start_tls(self, access: RemoteAccess) -> None:
@@ -147,13 +138,6 @@ class GrpcDoors:
             access.files, lambda: remote_access.certificates_of(access), parts.meter.certificate
         )
         caller = Callers(access.trust_domain, parts.trail.refused_account)
-        guard = Guard(
-            lambda context: parts.rates.take(caller(context).account), streams, parts.meter
-        )
-        servicers = Servicers(
-            PackagesServicer(parts.service, caller, caller, parts.meter),
-            PayloadsServicer(parts.service.payloads, caller, parts.meter),
-        )
 
         def listening_on(port: int) -> None:
             _log.info(
@@ -164,9 +148,7 @@ class GrpcDoors:
             )
 
         door = on_tcp(access.address, certificates.credentials(), listening_on)
-        server = public_server(door, guard, self._threads, servicers, options=OPTIONS)
-        self._serve(server)
-        self.servers.append(server)
+        self._serve_clients(door, streams, caller, caller, options=OPTIONS)
         self.streams.append(streams)
 
     def look(self) -> None:
@@ -189,6 +171,27 @@ class GrpcDoors:
     def busy(self) -> bool:
         """Tell whether streams run."""
         return any(streams.count() for streams in self.streams)
+
+    def _serve_clients(
+        self,
+        listen: Listen,
+        streams: Streams,
+        caller: Callable[[ServicerContext], Principal],
+        receiver: Callable[[ServicerContext], Principal],
+        *,
+        options: Options = (),
+    ) -> None:
+        parts = self._parts
+        guard = Guard(
+            lambda context: parts.rates.take(caller(context).account), streams, parts.meter
+        )
+        servicers = Servicers(
+            PackagesServicer(parts.service, caller, receiver, parts.meter),
+            PayloadsServicer(parts.service.payloads, receiver, parts.meter),
+        )
+        server = public_server(listen, guard, self._threads, servicers, options=options)
+        self._serve(server)
+        self.servers.append(server)
 
     def _serve(self, server: GrpcServer) -> None:
         server.start()
