@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ from support.daemon import Daemon, run_command
 from support.grpcdoor import grpc_door
 from support.models import EXTERNAL_FILE, external_model, whole_model
 from support.publishing import one_variant, with_asset, write, write_manifest
+from support.segment_readers import mapped_by
 
 from sealcar import errors, publish
 from sealcar.modelpackage import hash_directory
@@ -115,6 +117,20 @@ def test_equal_assets_of_two_packages_are_one_file(daemon: Daemon, client: Clien
         for name in ("one", "two")
     }
     assert len(identities) == 1
+
+
+def test_equal_assets_of_two_packages_are_decrypted_once_for_all_who_share(
+    daemon: Daemon, client: Client
+) -> None:
+    before = daemon.metric("sealcar_phase_seconds_count", phase="fill")
+    name = f"{asset_folder(daemon, 'one').name.replace('-', ':')}/{EXTERNAL_FILE}"
+    with (
+        client.scope("one", "c", "v").map(name, shared=True) as one,
+        client.scope("two", "c", "v").map(name, shared=True) as two,
+    ):
+        assert bytes(one.view) == bytes(two.view) == WEIGHTS
+        assert len(mapped_by(os.getpid()).inodes) == 1
+    assert daemon.metric("sealcar_phase_seconds_count", phase="fill") - before == 1
 
 
 def test_the_grpc_door_lists_reads_and_verifies_them(daemon: Daemon) -> None:

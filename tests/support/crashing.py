@@ -1,7 +1,8 @@
 """Kills a writer at its Nth step, for every N, each on a copy of one directory.
 
 Run as a program: `python -m support.crashing KIND TEMPLATE TARGET`, see `work` for the kinds. It
-leaves TARGET/N for every N, and prints how many steps there were.
+leaves TARGET/N for every N, and prints how many steps there were. With `KIND ROOT` alone the writer
+goes through to its end in ROOT, for others to kill.
 """
 
 from __future__ import annotations
@@ -115,4 +116,6 @@ def main(kind: str, template: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        work(sys.argv[1], Path(sys.argv[2]), sys.maxsize)
     main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
