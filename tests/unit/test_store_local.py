@@ -250,10 +250,10 @@ def test_the_pointer_is_replaced_whole(store: LocalStore, tmp_path: Path) -> Non
     publish(store, 1)
     assert store.read_current("ocr") is None
     for data in (b"one", b"two"):
-        with store.stage_current(data) as pointer:
-            pointer.publish("ocr")
+        with store.stage_current("ocr", data) as pointer:
+            pointer.publish()
         assert store.read_current("ocr") == data
-    with store.stage_current(b"never"):
+    with store.stage_current("ocr", b"never"):
         pass
     assert store.read_current("ocr") == b"two"
     assert not any((tmp_path / "store/.staging").iterdir())

@@ -153,9 +153,9 @@ class Pointers:
             pointer = Pointer(name, version, generation, sequence).serialise()
             with self._key.open() as keys:
                 written = tagged.tagged(pointer, keys)
-            with self._store.stage_current(written) as staged:
+            with self._store.stage_current(name, written) as staged:
                 yield before.version if before else ""
-                staged.publish(name)
+                staged.publish()
             self._seen.saw_pointer(name, sequence)
 
     def _authentic(self, name: str, data: bytes) -> Pointer:

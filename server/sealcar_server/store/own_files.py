@@ -9,8 +9,14 @@ from sealcar.closing import Closing
 from sealcar.errors import NotFoundError
 from sealcar_server.store.area import StagingArea, read_only
 from sealcar_server.store.failure import storing
-from sealcar_server.store.places import EQUAL_ASSETS, IDENTITY, store_package, store_version
-from sealcar_server.store.staging_pointer import CURRENT, StagedPointer
+from sealcar_server.store.places import (
+    CURRENT,
+    EQUAL_ASSETS,
+    IDENTITY,
+    store_package,
+    store_version,
+)
+from sealcar_server.store.staged_file import StagedFile
 from sealcar_server.store.usage import FileUse, use_of
 
 if TYPE_CHECKING:
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
     from sealcar_server.store.identity import StoreIdentity
 
 TOMBSTONE: Final = "tombstone"
-MAX_CURRENT: Final = 64 * 1024
+MAX_SIZE: Final = 64 * 1024
 
 
 class OwnFiles(Closing):
@@ -40,7 +46,7 @@ class OwnFiles(Closing):
         """Return the tombstone of a version as it was written; None if there is none."""
         try:
             with self._root.enter(store_package(name), store_version(version)) as folder:
-                return folder.read(TOMBSTONE, MAX_CURRENT)
+                return folder.read(TOMBSTONE, MAX_SIZE)
         except NotFoundError:
             return None
 
@@ -51,14 +57,13 @@ class OwnFiles(Closing):
             NotFoundError: there is no such version.
             ExhaustedError, StorageError: it can't be written.
         """
-        with StagedPointer(self._root, self._area, data) as staged:
-            staged.publish_as(TOMBSTONE, store_package(name), store_version(version))
+        self._replace(data, store_package(name), store_version(version), TOMBSTONE)
 
     def read_asset_entry(self, label: str) -> bytes | None:
         """Return what the index of equal assets has under a label; None if it has nothing."""
         try:
             with self._root.enter(EQUAL_ASSETS) as index:
-                return index.read(label, MAX_CURRENT)
+                return index.read(label, MAX_SIZE)
         except NotFoundError:
             return None
 
@@ -68,9 +73,9 @@ class OwnFiles(Closing):
         Raises:
             ExhaustedError, StorageError: it can't be written.
         """
-        with StagedPointer(self._root, self._area, data) as staged:
+        with StagedFile(self._root, self._area, data, EQUAL_ASSETS, label) as staged:
             self._root.ensure(EQUAL_ASSETS).close()
-            staged.publish_as(label, EQUAL_ASSETS)
+            staged.publish()
 
     def asset_entries(self) -> list[str]:
         """Return the labels of the index of equal assets, sorted."""
@@ -102,26 +107,29 @@ class OwnFiles(Closing):
         Raises:
             ExhaustedError, StorageError: the old one stands.
         """
-        with StagedPointer(self._root, self._area, identity.serialise()) as staged:
-            staged.publish_as(IDENTITY)
+        self._replace(identity.serialise(), IDENTITY)
         self.identity = identity
 
     def read_current(self, name: str) -> bytes | None:
         """Return the pointer to the current version as it was written; None if there is none."""
         try:
             with self._root.enter(store_package(name)) as package:
-                return package.read(CURRENT, MAX_CURRENT)
+                return package.read(CURRENT, MAX_SIZE)
         except NotFoundError:
             return None
 
-    def stage_current(self, data: bytes) -> StagedPointer:
-        """Write a pointer beside, durably, so that publishing it needs no more room.
+    def stage_current(self, name: str, data: bytes) -> StagedFile:
+        """Write a package's pointer beside, durably, so that publishing it needs no more room.
 
         Raises:
             ExhaustedError, StorageError: it can't be written.
         """
-        return StagedPointer(self._root, self._area, data)
+        return StagedFile(self._root, self._area, data, store_package(name), CURRENT)
 
     def close(self) -> None:
         """Close the store; twice is fine."""
         self._root.close()
+
+    def _replace(self, data: bytes, *path: str) -> None:
+        with StagedFile(self._root, self._area, data, *path) as staged:
+            staged.publish()

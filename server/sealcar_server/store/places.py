@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import InvalidNameError
-from sealcar_server.store.staging_pointer import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 IDENTITY: Final = "store.json"
+CURRENT: Final = "current"
 EQUAL_ASSETS: Final = "assets"
 
 
