@@ -50,6 +50,6 @@ def _show(found: Validated) -> None:
         click.echo(UNVERIFIED)
     for each in found.findings:
         click.echo(report.plain(f"{each.severity}: {each.code}: {each.place}: {each.message}"))
-    place = f"{found.name}@{found.version}, generation {found.generation}"
+    place = report.plain(f"{found.name}@{found.version}, generation {found.generation}")
     counts = report.findings(len(found.errors), len(found.findings) - len(found.errors))
     click.echo(f"{place}: {counts}")
