@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # attack on them
 _IGNORED_KEYS: Final = frozenset({"checksum"})
 # a marker that runtimes understand as "offset is an address in memory"
-_ADDRESS_MARKER: Final = "_MEM_ADDR_"
+ADDRESS_MARKER: Final = "_MEM_ADDR_"
 # notes in each of its nodes what the source was called, and never reads it
 _NOTES_ITS_SOURCE: Final = "OpenVINOExecutionProvider"
 
@@ -97,7 +97,7 @@ def _references(tensor: Tensor, external: External, find: Finder) -> Iterator[tu
     unknown = sorted(external.others.keys() - _IGNORED_KEYS)
     if unknown:
         raise InvalidPackageError(f"unknown external_data key {shown(unknown[0])}")
-    if _ADDRESS_MARKER in external.location:
+    if ADDRESS_MARKER in external.location:
         raise InvalidPackageError(f"location {shown(external.location)} is a memory address")
     expected = tensor.byte_size
     if expected is None:

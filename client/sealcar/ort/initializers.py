@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from sealcar.closing import Closing
 from sealcar.errors import InvalidPackageError, RequestError, WrongStateError
 from sealcar.names import shown
+from sealcar.onnxscan.rules import ADDRESS_MARKER
 from sealcar.ort import scopes, sources
 from sealcar.ort.callbacks import Location
 from sealcar.transfer.payloads import BorrowedBuffer
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 THRESHOLD: Final = 1 << 16
 # a mapping begins at a page
 ALIGNMENT: Final = 4096
-# a marker that the runtime understands as "offset is an address in memory"
-_ADDRESS_MARKER: Final = "_MEM_ADDR_"
 # what the runtime takes off a name
 _HERE: Final = re.compile(r"\A(?:\./+)+")
 
@@ -82,7 +81,7 @@ def _check_lendable(tensor: Tensor, location: str) -> None:
         raise InvalidPackageError("ONNX Runtime reads sparse tensors from the disk alone")
     if not tensor.initializer:
         raise InvalidPackageError("only initializers can have external data")
-    if _ADDRESS_MARKER in location:
+    if ADDRESS_MARKER in location:
         raise InvalidPackageError("the name is a memory address; ONNX Runtime would look there")
 
 
