@@ -13,11 +13,11 @@ import grpc
 
 from sealcar import errors
 from sealcar.rpc import OPTIONS
+from sealcar.transfer.location import LONGEST
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MAX_PATH: Final = 107
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -63,9 +63,9 @@ def _check_peer(line: UnixLine, timeout: float) -> None:
         raw = os.fsencode(path.absolute())
     except UnicodeEncodeError:
         raise errors.InvalidRequestError(f"{str(path)!a} is the path of no socket") from None
-    if len(raw) > _MAX_PATH:
+    if len(raw) > LONGEST:
         raise errors.InvalidRequestError(
-            f"socket path {path} has {len(raw)} bytes; the kernel takes at most {_MAX_PATH}"
+            f"socket path {path} has {len(raw)} bytes; the kernel takes at most {LONGEST}"
         )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout)

@@ -11,7 +11,7 @@ from sealcar.errors import ConfigurationError
 from sealcar.transfer.owners import owner_of
 
 _SYSTEM: Final = Path("/run/sealcar/default")
-_LONGEST: Final = 107
+LONGEST: Final = 107  # bytes of a Unix socket's path
 _DIGITS: Final = 10  # of the largest uid
 
 
@@ -42,10 +42,10 @@ class Location:
         if b"\0" in path:
             raise ConfigurationError(f"{str(directory)!a} is the path of no directory")
         length = len(path)
-        if length > _LONGEST:
+        if length > LONGEST:
             raise ConfigurationError(
                 f"the path of the data socket below {directory} has {length} bytes;"
-                f" a Unix socket's path can have {_LONGEST}: choose a shorter directory"
+                f" a Unix socket's path can have {LONGEST}: choose a shorter directory"
             )
         return cls(directory, _environment_uid() if peer_uid is None else peer_uid)
 
