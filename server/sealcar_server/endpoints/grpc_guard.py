@@ -18,7 +18,7 @@ from sealcar_server.endpoints.grpc_errors import code_of, status_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sealcar_server.endpoints.grpc_streams import Streams
+    from sealcar_server.endpoints.grpc_streams import Streams, Waiting
 
 _HEALTH: Final = "/grpc.health.v1.Health/"  # says nothing that only some may know
 _log: Final = structlog.get_logger("sealcar.grpc")
@@ -91,13 +91,8 @@ class Guard(grpc.ServerInterceptor):
 
     def _gathering(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:  # noqa: ANN401  (any message)
-            with self._answering(name, context):
-                account = self._account_of(context)
-                with (
-                    self._streams.one(context, account) as waiting,
-                    self._account(name, True),  # noqa: FBT003  (a hook's argument)
-                ):
-                    return method(waiting.on_client(requests), context)
+            with self._streaming(name, context) as waiting:
+                return method(waiting.on_client(requests), context)
 
         return call
 
@@ -105,16 +100,21 @@ class Guard(grpc.ServerInterceptor):
         self, name: str, method: Callable[..., Any], *, streamed_request: bool
     ) -> Callable[..., Iterator[Any]]:
         def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: ANN401  (any message)
-            with self._answering(name, context):
-                account = self._account_of(context)
-                with (
-                    self._streams.one(context, account) as waiting,
-                    self._account(name, True),  # noqa: FBT003  (a hook's argument)
-                ):
-                    source = waiting.on_client(request) if streamed_request else request
-                    yield from waiting.to_client(method(source, context))
+            with self._streaming(name, context) as waiting:
+                source = waiting.on_client(request) if streamed_request else request
+                yield from waiting.to_client(method(source, context))
 
         return call
+
+    @contextmanager
+    def _streaming(self, name: str, context: grpc.ServicerContext) -> Iterator[Waiting]:
+        with self._answering(name, context):
+            account = self._account_of(context)
+            with (
+                self._streams.one(context, account) as waiting,
+                self._account(name, True),  # noqa: FBT003  (a hook's argument)
+            ):
+                yield waiting
 
     @contextmanager
     def _answering(self, method: str, context: grpc.ServicerContext) -> Iterator[None]:
