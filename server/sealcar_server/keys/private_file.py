@@ -38,11 +38,11 @@ def _read(path: Path, what: str, sizes: tuple[int, int], others: int) -> SecretB
     except OSError as error:
         raise KeyUnavailableError(f"{what} {path}: {error.strerror}") from error
     try:
-        _check(os.fstat(fd), f"{what} {path}", others)
-        size = os.fstat(fd).st_size
-        if not sizes[0] <= size <= sizes[1]:
-            raise ConfigurationError(f"{what} {path} is no {what}: {size} bytes")
-        return _content(fd, size, f"{what} {path}")
+        info = os.fstat(fd)
+        _check(info, f"{what} {path}", others)
+        if not sizes[0] <= info.st_size <= sizes[1]:
+            raise ConfigurationError(f"{what} {path} is no {what}: {info.st_size} bytes")
+        return _content(fd, info.st_size, f"{what} {path}")
     finally:
         os.close(fd)
 

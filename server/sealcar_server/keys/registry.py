@@ -56,6 +56,7 @@ def open_provider(source: KeySource) -> KeyProvider:
         except SealcarError:
             raise
         except Exception as error:
+            # somebody else's code may raise anything; its text may hold what it was given
             raise ConfigurationError(
                 f"the plug-in {entry.value} for keys at {scheme}: fails: {type(error).__name__}"
             ) from error

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -39,7 +39,7 @@ class Signer:
         with private_file.read(path, "signing key", least=1, most=_MOST) as text:
             try:
                 key = serialization.load_pem_private_key(bytes(text.view), None)
-            except Exception as error:
+            except (ValueError, TypeError, UnsupportedAlgorithm) as error:
                 raise ConfigurationError(f"{path} is no PEM file with a private key") from error
         if not isinstance(key, Ed25519PrivateKey):
             raise ConfigurationError(f"{path} must be an Ed25519 key")
@@ -111,7 +111,7 @@ class Vouching:
 def _public(pem: bytes, path: Path) -> bytes:
     try:
         key = serialization.load_pem_public_key(pem)
-    except Exception as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise ConfigurationError(f"{path} holds a public key that can't be read") from error
     if not isinstance(key, Ed25519PublicKey):
         raise ConfigurationError(f"{path} must hold Ed25519 keys only")
