@@ -30,8 +30,8 @@ class Differences:
         changed: JSON Pointers of covered parts that aren't what was sealed.
     """
 
-    unsealed: tuple[tuple[str, str], ...]
-    missing: tuple[tuple[str, str], ...]
+    unsealed: tuple[tuple[str, str], ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
     changed: tuple[str, ...] = ()
 
 

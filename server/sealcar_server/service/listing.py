@@ -131,7 +131,7 @@ class Listing:
         }
         if not only.ep:
             return not only.component or bool(wanted)
-        package = found.opened(agreement.Differences((), ()))
+        package = found.opened(agreement.Differences())
         return any(
             package.body(one.component, one.variant).get("ep") == only.ep
             for one in found.record.variants

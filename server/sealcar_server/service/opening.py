@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sealcar import names
-from sealcar.errors import LockedError, NotFoundError, RolledBackError
-from sealcar_server.access.policy import unknown_package
+from sealcar.errors import NotFoundError
 from sealcar_server.keys.provider import WrappedKey, package_context
 from sealcar_server.sealing import agreement
 from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.service.failing import during
 from sealcar_server.service.finding import check_place, find
 from sealcar_server.service.history import check_history, check_key
+from sealcar_server.service.meaning import Meaning
 from sealcar_server.service.metering import UNMETERED, Meter, timed
 from sealcar_server.service.rollback import Sighting
 
@@ -64,6 +64,7 @@ class Opener:
         self._store, self._keyring, self._seen, self._pointers = store, keyring, seen, pointers
         self._remembered, self._meter = remembered, meter
         self.pins: Final = pins
+        self._meaning = Meaning(store, seen, pointers, pins)
 
     def open(self, name: str, version: str = "", number: int = 0) -> OpenedPackage:
         """Open a generation; an empty version is the current one, number 0 the newest.
@@ -74,12 +75,9 @@ class Opener:
         """
         names.store_name(name)
         with during("open", package=name, version=version, generation=number):
-            least = 0
-            if not version:
-                version, least = self._current(name)
-            names.store_name(version, "version")
+            version, least = self._meaning.version(name, version)
         with during("open", package=name, version=version, generation=number):
-            number = number or self._newest(name, version, least)
+            number = number or self._meaning.newest(name, version, least)
             self.pins.check(name, version, number)
             found = self._remembered.get((name, version, number))
             if found is None:
@@ -116,13 +114,10 @@ class Opener:
         """
         names.store_name(name)
         with during("open", package=name, version=version, generation=number):
-            least = 0
-            if not version:
-                version, least = self._meant(name)
-            names.store_name(version, "version")
+            version, least = self._meaning.version(name, version, even_locked=True)
             if self._pointers.tombstones.raised(name, version):
                 raise NotFoundError("the package was shredded")
-            number = number or self._newest(name, version, least)
+            number = number or self._meaning.newest(name, version, least)
             return self._store.generation(name, version, number)
 
     def prove(self, found: Found) -> None:
@@ -136,7 +131,7 @@ class Opener:
         with self._unwrap(found.record) as keys:
             found.authenticate(keys)
             key = keys.fingerprint()
-        self._check_seen(found.opened(agreement.Differences((), ())), key)
+        self._check_seen(found.opened(agreement.Differences()), key)
 
     def edited(self, name: str, version: str) -> Found:
         """Return the newest generation by an authentic record, whatever its manifest says by now.
@@ -184,48 +179,6 @@ class Opener:
             key: fingerprint of its package's key, as any generation has to have from now on.
         """
         self._seen.saw(place.name, place.version, Sighting(place.number, digest, key=key))
-
-    def _current(self, name: str) -> tuple[str, int]:
-        pointer = self._pointers.current(name)
-        return pointer.version, pointer.generation
-
-    def _meant(self, name: str) -> tuple[str, int]:
-        """Return the current version, by the pointer's own word if no key is there to check it."""
-        try:
-            return self._current(name)
-        except LockedError:
-            claimed = self._pointers.claimed(name)
-            if not claimed:
-                raise unknown_package(name) from None
-            return claimed, 0
-
-    def _newest(self, name: str, version: str, least: int) -> int:
-        newest, seen, leaving = self._look(name, version)
-        least = max(least, seen.generation if seen else 0)
-        if newest < max(least, 1):
-            self._pointers.tombstones.refuse(name, version)
-        removed = leaving or (seen is not None and seen.generation == seen.removed)
-        if not newest and removed:
-            raise unknown_package(name)
-        if newest < least:
-            raise RolledBackError(
-                f"the store's newest generation is {newest}; {least} was seen before"
-            )
-        if not newest:
-            raise unknown_package(name)
-        self.pins.check(name, version, newest)
-        return newest
-
-    def _look(self, name: str, version: str) -> tuple[int, Sighting | None, bool]:
-        """Return the newest number, and what was remembered before and after the look at it.
-
-        What is published or removed in between is no rollback.
-        """
-        newest, before = 0, None
-        while (standing := self._seen.standing(name, version)) != before:
-            before = standing
-            newest = self._store.newest(name, version)
-        return newest, *standing
 
     def _load(self, name: str, version: str, number: int) -> OpenedPackage:
         with timed(self._meter, "open"):
