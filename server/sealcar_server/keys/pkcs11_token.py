@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pkcs11
 from pkcs11 import Attribute, KeyType, Mechanism, ObjectClass
 
-from sealcar.errors import KeyRefusedError, SealcarError
-from sealcar_server.keys import pkcs11_errors
-from sealcar_server.keys.bounded import Bounded
-from sealcar_server.keys.pkcs11_login import Login, library_of
+from sealcar.errors import KeyRefusedError
+from sealcar_server.keys.pkcs11_calls import TokenCalls
 from sealcar_server.keys.pkcs11_uri import TokenKey, key_of
 from sealcar_server.keys.provider import KekDescription, WrappedKey
 from sealcar_server.sealing.secret import SecretBuffer
@@ -56,12 +54,10 @@ class TokenProvider:
     kind: Final = "pkcs11"
 
     def __init__(self, place: TokenKey, pin: Path | None, timeout: float) -> None:
-        self._place, self._pin = place, pin
-        self._bounded = Bounded(str(place), timeout)
-        self._library = library_of(place.module)
-        self._login: Login | None = None
+        self._place = place
+        self._calls = TokenCalls(place, pin, timeout)
+        self._session: pkcs11.Session | None = None
         self._keys: Mapping[str, Any] = {}
-        self._refused: SealcarError | None = None
 
     def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
         """Wrap a key under the greatest version.
@@ -122,41 +118,22 @@ class TokenProvider:
 
     def close(self) -> None:
         """Log out, if nobody else uses the token."""
-        with self._library.lock:
-            self._library.leave(self)
+        self._calls.close()
 
     def _ask(self, act: Callable[[], T]) -> T:
-        return self._bounded(lambda: self._logged_in(act))
-
-    def _logged_in(self, act: Callable[[], T]) -> T:
-        with self._library.lock:
-            try:
-                return self._tried(act)
-            except pkcs11.PKCS11Error as error:
-                found = pkcs11_errors.meaning(error, str(self._place))
-                if isinstance(error, pkcs11_errors.PIN_REFUSED):
-                    self._refused = found
-                raise found from error
-
-    def _tried(self, act: Callable[[], T]) -> T:
-        if self._refused is not None:
-            raise KeyRefusedError(self._refused.message)
-        try:
-            return self._prepared(act)
-        except pkcs11_errors.LOGIN_LOST:
-            if self._login is not None:
-                self._library.lose(self._login)
-            return self._prepared(act)
+        return self._calls(lambda: self._prepared(act))
 
     def _prepared(self, act: Callable[[], T]) -> T:
-        if self._login is None or self._login.lost:
-            self._keys = {}
+        session = self._calls.session()
+        if session is not self._session:
+            # keys are handles of one session
+            self._session, self._keys = session, {}
         if not self._keys:
             self._look_up()
         return act()
 
     def _look_up(self) -> None:
-        session = self._entered()
+        session = self._calls.session()
         wanted = {
             Attribute.CLASS: ObjectClass.SECRET_KEY,
             Attribute.KEY_TYPE: KeyType.AES,
@@ -171,13 +148,8 @@ class TokenProvider:
         self._keys = {_version(number): found[number] for number in sorted(found)}
         if not found:
             # it may be the library that lost the token: the next call logs in anew
-            self._library.leave(self)
+            self._calls.close()
         self._newest()
-
-    def _entered(self) -> pkcs11.Session:
-        if self._login is None or self._login.lost:
-            self._login = self._library.enter(self, self._place, self._pin)
-        return self._login.session
 
     def _usable(self, key: Any, number: int) -> Any:  # noqa: ANN401  (the library has no type for it)
         place = f"{self._place}, id {number:02x}"

@@ -7,27 +7,23 @@ padding undone here, in a time that tells of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-import pkcs11
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pkcs11 import KDF, Attribute, KeyType, ObjectClass
 
-from sealcar.errors import ConfigurationError, KeyRefusedError, SealcarError
-from sealcar_server.keys import agreement, pkcs11_errors
-from sealcar_server.keys.bounded import Bounded
-from sealcar_server.keys.pkcs11_login import Login, library_of
+from sealcar.errors import ConfigurationError, KeyRefusedError
+from sealcar_server.keys import agreement
+from sealcar_server.keys.pkcs11_calls import TokenCalls
 from sealcar_server.keys.pkcs11_uri import TokenKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from sealcar_server.keys.key_pairs import Public
     from sealcar_server.keys.source import KeySource
 
-T = TypeVar("T")
 _SECRET_BITS: Final = 256
 
 
@@ -63,12 +59,9 @@ class TokenHalf:
     def __init__(
         self, place: TokenKey, public: ec.EllipticCurvePublicKey, pin: Path | None, timeout: float
     ) -> None:
-        self._place, self._pin = place, pin
+        self._place = place
+        self._calls = TokenCalls(place, pin, timeout)
         self._own = public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-        self._bounded = Bounded(str(place), timeout)
-        self._library = library_of(place.module)
-        self._login: Login | None = None
-        self._refused: SealcarError | None = None
 
     def open(self, blob: bytes, context: bytes) -> bytes:
         """Return what is wrapped.
@@ -80,7 +73,7 @@ class TokenHalf:
         sent, sealed = blob[: agreement.POINT], blob[agreement.POINT :]
         # no token is asked about what is no point of the curve
         ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), sent)
-        agreed = self._ask(lambda key: _agreed(key, sent))
+        agreed = self._calls(lambda: _agreed(self._key(), sent))
         return agreement.opened(agreed, sent, self._own, context, sealed)
 
     def health(self) -> None:
@@ -90,48 +83,22 @@ class TokenHalf:
             KeyRefusedError: it is gone, or can't be used.
             KeyUnavailableError: the token doesn't answer.
         """
-        self._ask(lambda _: None)
+        self._calls(self._key)
 
     def close(self) -> None:
         """Log out, if nobody else uses the token."""
-        with self._library.lock:
-            self._library.leave(self)
-
-    def _ask(self, act: Callable[[Any], T]) -> T:
-        return self._bounded(lambda: self._logged_in(act))
-
-    def _logged_in(self, act: Callable[[Any], T]) -> T:
-        with self._library.lock:
-            if self._refused is not None:
-                raise KeyRefusedError(self._refused.message)
-            try:
-                return self._tried(act)
-            except pkcs11.PKCS11Error as error:
-                found = pkcs11_errors.meaning(error, str(self._place))
-                if isinstance(error, pkcs11_errors.PIN_REFUSED):
-                    self._refused = found
-                raise found from error
-
-    def _tried(self, act: Callable[[Any], T]) -> T:
-        try:
-            return act(self._key())
-        except pkcs11_errors.LOGIN_LOST:
-            if self._login is not None:
-                self._library.lose(self._login)
-            return act(self._key())
+        self._calls.close()
 
     def _key(self) -> Any:  # noqa: ANN401  (the library has no type for it)
-        if self._login is None or self._login.lost:
-            self._login = self._library.enter(self, self._place, self._pin)
         wanted = {
             Attribute.CLASS: ObjectClass.PRIVATE_KEY,
             Attribute.KEY_TYPE: KeyType.EC,
             Attribute.LABEL: self._place.label,
         }
-        found = list(self._login.session.get_objects(wanted))
+        found = list(self._calls.session().get_objects(wanted))
         if not found:
             # it may be the library that lost the token: the next call logs in anew
-            self._library.leave(self)
+            self._calls.close()
         if len(found) != 1:
             raise KeyRefusedError(f"{self._place}: the token has {len(found)} such private keys")
         if found[0][Attribute.EXTRACTABLE] or not found[0][Attribute.SENSITIVE]:
