@@ -97,6 +97,16 @@ def test_a_directory_that_others_can_write_is_a_problem_and_nobody_there_is_aske
     assert "daemon" not in found
 
 
+def test_a_directory_above_that_others_can_write_is_a_problem_too(tmp_path: Path) -> None:
+    folder = tmp_path / "above" / "default"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(0o777)
+    code, _, found = examined("--socket", str(folder))
+    assert (code, of_daemon(found)) == (1, {"sockets"})
+    assert str(folder.parent) in found["sockets"]["text"]
+    assert "daemon" not in found
+
+
 def test_an_admin_socket_that_isnt_there_is_a_problem(shared: Daemon, tmp_path: Path) -> None:
     code, _, found = examined("--socket", str(shared.socket), "--admin", str(tmp_path))
     assert (code, of_daemon(found)) == (1, {"admin"})

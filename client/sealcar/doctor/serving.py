@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _START: Final = "start it (`sealcar serve --config FILE`), or name its directory with --socket"
 _CORRECT: Final = "correct --socket, $SEALCAR_SOCKET or $SEALCAR_PEER_UID"
+_WAY: Final = "chmod go-w what leads there, or put the sockets elsewhere"
 _UNLOCK: Final = "`sealcar unlock`, once it is clear why it was locked"
 _SESSIONS: Final = {
     "pidfd": (State.OK, "It knows this process for certain (pidfd)"),
@@ -58,11 +59,15 @@ def _directory(location: Location, *, named: bool) -> Finding:
         told = f"{path} can't be looked at: {error.strerror}."
         return Finding("sockets", state, told, _START)
     told = f"{path} is of uid {seen.st_uid}, mode {stat.S_IMODE(seen.st_mode):04o}"
-    if not seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return Finding("sockets", State.OK, f"{told}{_mode(Path(location.data))}.")
-    told = f"{told}: others than its owner can put a daemon of theirs there."
-    state = State.PROBLEM if location.peer_uid is None else State.WEAKER
-    return Finding("sockets", state, told, f"chmod go-w {path}")
+    if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        told = f"{told}: others than its owner can put a daemon of theirs there."
+        state = State.PROBLEM if location.peer_uid is None else State.WEAKER
+        return Finding("sockets", state, told, f"chmod go-w {path}")
+    try:
+        location.expected_uid()
+    except SealcarError as error:  # the way to it counts too
+        return Finding("sockets", State.PROBLEM, f"{error}.", _WAY)
+    return Finding("sockets", State.OK, f"{told}{_mode(Path(location.data))}.")
 
 
 def _mode(socket: Path) -> str:
