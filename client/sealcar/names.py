@@ -1,6 +1,6 @@
 """Names from outside are hostile: the rules of docs/format.md, in one place for both sides.
 
-Every function returns the name it was given, or raises `InvalidNameError` with the rule broken.
+Every check returns the name it was given, or raises `InvalidNameError` with the rule broken.
 """
 
 from __future__ import annotations
