@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sealcar.errors import InvalidPackageError
-from sealcar_server.sealing.reader import SealedReader
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service.checking import Staged
 from sealcar_server.service.opened import Held
-from sealcar_server.service.serving import open_reader
+from sealcar_server.service.serving import open_reader, reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.checking import ModelChecker
@@ -77,6 +77,4 @@ class CommitCheck:
         scope = (transaction.scope.component, transaction.scope.variant)
         key = self._opener.payload_key(transaction.base, *scope, payload.name)
         fd = transaction.staging.open_payload(*scope, payload.name)
-        return SealedReader(
-            fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=scratch
-        )
+        return reader_of(fd, key, payload, scratch)

@@ -16,7 +16,6 @@ from sealcar.errors import NotAuthenticError, RolledBackError
 from sealcar_server.keys.provider import WrappedKey, package_context, transit_context
 from sealcar_server.sealing import record
 from sealcar_server.sealing.derivation import PackageKeys
-from sealcar_server.sealing.reader import SealedReader
 from sealcar_server.service import manifest, naming
 from sealcar_server.service.admitting import authentic
 from sealcar_server.service.checking import Staged
@@ -24,13 +23,14 @@ from sealcar_server.service.composing import Lineage, compose
 from sealcar_server.service.in_use import KeysInUse, Use
 from sealcar_server.service.opened import Held
 from sealcar_server.service.outgoing_manifest import plain_object
-from sealcar_server.service.serving import payload_key
+from sealcar_server.service.serving import payload_key, reader_of
 from sealcar_server.service.transit import own_alias
 from sealcar_server.service.values import Imported
 from sealcar_server.store.generation import asset_folder
 
 if TYPE_CHECKING:
     from sealcar_server.keys.signing import Publishers
+    from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.checking import ModelChecker
@@ -146,9 +146,7 @@ class ForwardedArrival:
                 fd = staging.open_new_asset(asset_folder(owner.asset), payload.name)
             else:
                 fd = staging.open_payload(owner.component, owner.variant, payload.name)
-            return SealedReader(
-                fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=own
-            )
+            return reader_of(fd, key, payload, own)
 
         self._with.checker.check(staged, opening, scratch)
 

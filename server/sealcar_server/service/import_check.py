@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sealcar_server.sealing.reader import SealedReader
 from sealcar_server.service import manifest
 from sealcar_server.service.checking import Staged
+from sealcar_server.service.serving import reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sealcar_server.sealing.derivation import PackageKeys, PayloadKey
+    from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.checking import ModelChecker
@@ -65,9 +66,7 @@ class ImportCheck:
     def _open(self, owner: Staged, payload: RecordPayload, scratch: Scratch) -> SealedReader:
         self._admit()
         key, fd = self._asset(owner, payload) if owner.asset else self._variant(owner, payload)
-        return SealedReader(
-            fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=scratch
-        )
+        return reader_of(fd, key, payload, scratch)
 
     def _variant(self, owner: Staged, payload: RecordPayload) -> tuple[PayloadKey, int]:
         scope = (owner.component, owner.variant)

@@ -35,7 +35,11 @@ def open_reader(
         raise UnknownFormatError("the payload is stored in plain: this release serves sealed ones")
     with opener.keys(opened) as keys:
         key = payload_key(keys, held)
-    fd = open_file(opened, held)
+    return reader_of(open_file(opened, held), key, payload, scratch)
+
+
+def reader_of(fd: int, key: PayloadKey, payload: RecordPayload, scratch: Scratch) -> SealedReader:
+    """Open a sealed file against its record; takes over `fd`, and raises as `SealedReader`."""
     return SealedReader(
         fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=scratch
     )
