@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import ssl
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 from support.certificates import Authority
 
 from sealcar.errors import ConfigurationError
@@ -77,6 +83,28 @@ def test_a_certificate_that_isnt_good_now_is_refused(
 def test_an_authority_that_is_none_is_refused(files: Files) -> None:
     files.client_ca.write_bytes(files.certificate.read_bytes())
     with pytest.raises(ConfigurationError, match="no authority's"):
+        load(files)
+
+
+@pytest.mark.parametrize(
+    ("found", "instead"),
+    [
+        (b"\x06\x03\x2a\x03\x05", b"\x06\x03\x2a\x03\x04"),  # one extension twice
+        (b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07"),  # a version that there isn't
+    ],
+)
+def test_a_certificate_that_no_standard_knows_is_refused(
+    files: Files, found: bytes, instead: bytes
+) -> None:
+    key, nobody, now = ec.generate_private_key(ec.SECP256R1()), x509.Name([]), datetime.now(UTC)
+    builder = x509.CertificateBuilder(nobody, nobody, key.public_key(), 1, now, now)
+    for oid in ("1.2.3.4", "1.2.3.5"):
+        unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier(oid), b"\x05\x00")
+        builder = builder.add_extension(unknown, critical=False)
+    made = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+    assert found in made
+    files.client_ca.write_text(ssl.DER_cert_to_PEM_cert(made.replace(found, instead, 1)))
+    with pytest.raises(ConfigurationError, match=r"\[tls\] client_ca"):
         load(files)
 
 

@@ -17,6 +17,13 @@ from sealcar.errors import DeniedError
 from sealcar.names import shown
 from sealcar_server.access.spiffe import domain_of, is_id
 
+# what the library raises, of a certificate or at the first look at its extensions
+UNREADABLE: Final = (
+    ValueError,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 _REMEMBERED: Final = 1024
 
 
@@ -48,8 +55,8 @@ def _read(certificate: bytes) -> _Found:
     try:
         parsed = x509.load_pem_x509_certificate(certificate)
         uris = _uris(parsed)
-        authority = _is_authority(parsed)
-    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        authority = is_authority(parsed)
+    except UNREADABLE as error:
         raise DeniedError("the caller's certificate can't be read") from error
     if authority:
         raise DeniedError("the caller's certificate is an authority's, which is no workload's")
@@ -71,7 +78,8 @@ def _uris(certificate: x509.Certificate) -> list[str]:
     return names.value.get_values_for_type(x509.UniformResourceIdentifier)
 
 
-def _is_authority(certificate: x509.Certificate) -> bool:
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Tell whether a certificate may sign others; raises what is in `UNREADABLE`."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from sealcar.errors import ConfigurationError, KeyUnavailableError
+from sealcar_server.access.certificates import UNREADABLE, is_authority
 from sealcar_server.keys import private_file
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _read_key(path: Path) -> bytes:
 def _certificates(pem: bytes, place: str) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
+    except UNREADABLE as error:
         raise ConfigurationError(f"{place} holds no certificate in PEM") from error
 
 
@@ -105,7 +106,11 @@ def _check_pair(certificate: x509.Certificate, pem: bytes, files: Files) -> None
         raise ConfigurationError(
             f"{place} must be a key for RSA or an elliptic curve such as P-256"
         )
-    if key.public_key() != certificate.public_key():
+    try:
+        belongs = key.public_key() == certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        belongs = False  # it is of a kind that nobody here knows
+    if not belongs:
         raise ConfigurationError(f"{place} doesn't belong to the certificate {files.certificate}")
 
 
@@ -113,10 +118,9 @@ def _check_authorities(found: list[x509.Certificate], files: Files, now: datetim
     place = f"[tls] client_ca {files.client_ca}"
     for certificate in found:
         try:
-            basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-            authority = basic.value.ca
-        except (x509.ExtensionNotFound, ValueError):
-            authority = False
+            authority = is_authority(certificate)
+        except UNREADABLE as error:
+            raise ConfigurationError(f"{place} holds a certificate that can't be read") from error
         if not authority:
             raise ConfigurationError(f"{place} holds a certificate that is no authority's")
     if all(certificate.not_valid_after_utc <= now for certificate in found):
