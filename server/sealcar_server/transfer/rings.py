@@ -19,7 +19,6 @@ from sealcar_server.transfer.held import held_elsewhere
 
 SLOTS: Final = 8
 SIZE: Final = SLOTS * SEGMENT
-_DONT_FORK: Final = mmap.MADV_DONTFORK
 
 
 class Ring:
@@ -44,7 +43,7 @@ class Ring:
             try:
                 self._map = mmap.mmap(descriptor, SIZE)
                 self._map.madvise(mmap.MADV_DONTDUMP)
-                self._map.madvise(_DONT_FORK)
+                self._map.madvise(mmap.MADV_DONTFORK)
                 # after our own map exists: from here on no other can be made for writing
                 foreign = Seal(0) if client_writes else Seal.FUTURE_WRITE
                 seal(descriptor, FIXED_SIZE | Seal.SEAL | foreign)
