@@ -191,22 +191,6 @@ class Keys:
         """Return the versions of a key that are revoked."""
         return self._custody.revocations.of(alias)
 
-    def _refuse_indispensable(self, alias: str, version: str) -> None:
-        if not version:
-            raise InvalidRequestError("name a version")
-        if version == self._custody.current_version(alias):
-            raise WrongStateError(
-                f"version {version} wraps new keys: use `sealcar keys rotate` before"
-            )
-        identity = self._store.identity
-        if (identity.kek_alias, identity.kek_version) == (alias, version):
-            raise WrongStateError(
-                f"the store's own key is under version {version}: use `sealcar keys rewrap` before"
-            )
-        known = self._custody.versions(alias)
-        if known and version not in known:
-            raise NotFoundError(f"key {alias} has no version {version[:20]!a}")
-
     def lock(self) -> Locked:
         """Drop every key, end what is under way, and refuse what needs a key until `unlock`.
 
@@ -240,3 +224,19 @@ class Keys:
             self._gate.set(locked=False)
             self._doors.report(locked=False)
         _log.warning("unlocked")
+
+    def _refuse_indispensable(self, alias: str, version: str) -> None:
+        if not version:
+            raise InvalidRequestError("name a version")
+        if version == self._custody.current_version(alias):
+            raise WrongStateError(
+                f"version {version} wraps new keys: use `sealcar keys rotate` before"
+            )
+        identity = self._store.identity
+        if (identity.kek_alias, identity.kek_version) == (alias, version):
+            raise WrongStateError(
+                f"the store's own key is under version {version}: use `sealcar keys rewrap` before"
+            )
+        known = self._custody.versions(alias)
+        if known and version not in known:
+            raise NotFoundError(f"key {alias} has no version {version[:20]!a}")

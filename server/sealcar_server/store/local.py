@@ -120,6 +120,15 @@ class LocalStore(OwnFiles):
         numbers = self.numbers(name, version)
         return next((n for n in numbers if self.is_complete(name, version, n)), 0)
 
+    def is_complete(self, name: str, version: str, number: int) -> bool:
+        """Tell whether there is a generation of that number, and its manifest."""
+        try:
+            with self._root.enter(name, version, GENERATIONS, str(number)) as generation:
+                os.close(generation.open_file(MANIFEST))
+        except NotFoundError:
+            return False
+        return True
+
     def generation(self, name: str, version: str, number: int) -> Generation:
         """Return a generation.
 
@@ -184,12 +193,3 @@ class LocalStore(OwnFiles):
             return bool(self.numbers(name, version))
         except NotAuthenticError:
             return True
-
-    def is_complete(self, name: str, version: str, number: int) -> bool:
-        """Tell whether there is a generation of that number, and its manifest."""
-        try:
-            with self._root.enter(name, version, GENERATIONS, str(number)) as generation:
-                os.close(generation.open_file(MANIFEST))
-        except NotFoundError:
-            return False
-        return True
