@@ -151,6 +151,7 @@ def test_half_a_write_is_thrown_away_with_its_client(daemon: Daemon) -> None:
     client.start_write("half")
     client.fill(0, bytes(FIRST_PIECE))
     client.piece(0, 0, FIRST_PIECE)
+    assert list(daemon.store.rglob("half"))
     client.close()
     until(lambda: not list(daemon.store.rglob("half")))
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.asset_packages import AssetPackage
+from support.asset_packages import VOCABULARY, AssetPackage, asset_folders, ort, uri_of
+from support.opened_stores import package_key, record_of
 from support.sealed_exports import SealedFiles, changed, sealed_files, with_key_of
 from support.services import ME, MODEL, SOMEBODY, Running
 from support.tampering import OTHER, SECOND, edit_manifest, edit_record
@@ -28,12 +29,16 @@ from sealcar.errors import (
     WrongStateError,
 )
 from sealcar_server.sealing import record
+from sealcar_server.sealing.derivation import PackageKeys
 from sealcar_server.service.values import ImportPlan, ScopeKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from sealcar_server.sealing.values import SealRecord
+
+PLAIN = uri_of(VOCABULARY)
 FIRST = ("det", "onnx", "", "model.onnx")
 TWIN = ("det", "onnx", "", SECOND)
 ELSEWHERE = ("rec", "onnx", "", "model.onnx")
@@ -325,6 +330,95 @@ def test_a_file_of_a_shared_asset_that_isnt_its_own_is_refused(
     assert files.send(running, "shared").generation == 1
     scope = ScopeKey("shared", "", "det", "onnx")
     assert running.read(scope, f"{one[2]}/a") == b"12345"
+
+
+def sealed_anew(
+    root: Path, generation: Path, change: Callable[[SealRecord], SealRecord]
+) -> SealedFiles:
+    """Return an export whose record says something else, by somebody who knows its key."""
+    sealed = change(record_of(generation))
+    text = record.serialise(sealed)
+    with (
+        package_key(root / "kek", generation) as key,
+        PackageKeys(key.copy(), sealed.package_id) as keys,
+    ):
+        envelope = record.envelope(text, keys.tag(text))
+
+    def put(manifest: dict[str, Any]) -> None:
+        manifest["additional_metadata"]["sealcar"] = envelope
+
+    edit_manifest(generation, put)
+    return sealed_files(generation)
+
+
+def of_its_first_payload(**values: object) -> Callable[[SealRecord], SealRecord]:
+    def change(sealed: SealRecord) -> SealRecord:
+        first, *others = sealed.variants
+        payload, *rest = first.payloads
+        payloads = (replace(payload, **values), *rest)  # type: ignore[arg-type]
+        return replace(sealed, variants=(replace(first, payloads=payloads), *others))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "reason"),
+    [
+        ({"digest": bytes(32)}, NotAuthenticError, "isn't the one that was imported"),
+        ({"commitment": bytes(32)}, NotAuthenticError, "commits to"),
+        (
+            {"sealed": False, "commitment": b"", "digest": b"", "sha256": bytes(32)},
+            UnknownFormatError,
+            "in plain",
+        ),
+    ],
+)
+def test_who_knows_the_key_sends_no_record_that_its_payloads_arent_of(
+    running: Running,
+    root: Path,
+    generation: Path,
+    values: dict[str, object],
+    kind: type[SealcarError],
+    reason: str,
+) -> None:
+    error = refused(running, sealed_anew(root, generation, of_its_first_payload(**values)))
+    assert isinstance(error, kind)
+    assert reason in error.message
+
+
+def test_who_knows_the_key_sends_no_asset_under_the_uri_of_another(
+    running: Running, root: Path
+) -> None:
+    with Running(root) as origin:
+        AssetPackage({PLAIN: VOCABULARY}, {("det", "onnx"): ort()}).import_into(origin, "shared")
+    generation = root / "store/shared/1/g/1"
+    (folder,) = asset_folders(generation)
+    uri = f"sha256:{'0' * 64}"
+    folder.rename(folder.with_name(uri.replace(":", "-")))
+
+    def change(sealed: SealRecord) -> SealRecord:
+        (asset,) = sealed.assets
+        return replace(sealed, assets=(replace(asset, uri=uri),))
+
+    error = refused(running, sealed_anew(root, generation, change), "shared")
+    assert isinstance(error, NotAuthenticError)
+    assert "aren't those it names" in error.message
+
+
+@pytest.mark.parametrize("wrong", [-1, 1])
+def test_a_count_that_isnt_that_of_the_payloads_is_refused(
+    running: Running, generation: Path, wrong: int
+) -> None:
+    files = sealed_files(generation)
+    plan = ImportPlan("ocr", "1", files.manifest, sealed=True)
+    with running.packages.import_(ME, plan) as session:
+        for (component, variant, _, name), (data, kind) in files.files.items():
+            session.payload(component, variant, name, kind, len(data))
+            for at in range(0, len(data), 1 << 20):
+                session.data(data[at : at + (1 << 20)])
+        with pytest.raises(TruncatedError):
+            session.finish(len(files.files) + wrong)
+    assert running.listing.list(ME) == []
 
 
 def test_a_tag_that_is_cut_or_another_is_refused(running: Running, generation: Path) -> None:

@@ -192,6 +192,11 @@ def test_an_unchanged_file_of_many_generations_counts_once(tight: Running) -> No
     for _ in range(8):
         tight.add_variant(QNN, b"small")
     assert tight.store.numbers("ocr", "1")[0] == 9
+    tight.close()
+    # one that counts what is there, and hasn't seen it written
+    policy = pinned(quotas=(Quota(("ocr",), 10 * MIB),))
+    with Running(tight.root, policy=policy) as again:
+        again.add_variant(QNN, bytes(MIB))
 
 
 def test_what_is_pruned_makes_room_and_a_restart_forgets_nothing(root: Path) -> None:
@@ -221,3 +226,5 @@ def test_a_sealed_export_over_a_quota_is_refused_at_its_manifest(
     generous = pinned(quotas=(Quota(("ocr",), 9 * MIB),))
     with Running(tmp_path / "other", policy=generous) as running:
         assert files.send(running).generation == 1
+        with pytest.raises(ExhaustedError):
+            running.begin(QNN).create("model.onnx", "model", MIB)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,7 @@ from support.asset_packages import (
     uri_of,
     weights_in,
 )
-from support.services import ME, MODEL, SOMEBODY, Running
+from support.services import KEK, ME, MODEL, SOMEBODY, Running
 
 from sealcar import modelpackage
 from sealcar.errors import (
@@ -34,7 +35,9 @@ from sealcar.errors import (
 from sealcar.modelpackage import hash_directory
 from sealcar_server.access.policy import Grant, Policy, Right
 from sealcar_server.sealing import record
+from sealcar_server.service.asset_index import AssetEntry, AssetIndex
 from sealcar_server.service.rewrapping import Wanted
+from sealcar_server.service.store_key import StoreKey
 from sealcar_server.service.values import CommitValues, ScopeKey
 
 if TYPE_CHECKING:
@@ -330,6 +333,42 @@ def test_an_asset_of_the_same_files_with_other_content_is_not_shared(running: Ru
     assert not set(inodes(running.generation())) & set(inodes(running.generation("other")))
 
 
+def misled(running: Running, alias: str, uri: str) -> None:
+    """Have the index say that an asset with this plaintext is the one that package ocr has."""
+    (folder,) = asset_folders(running.generation())
+    index = AssetIndex(running.store, StoreKey(running.store.identity, running.keyring))
+    index.put(alias, uri, AssetEntry("ocr", "1", 1, sealed_uri(folder)))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"a": b"y", "b": b"x"}, {"a": b"x", "b": b"longer"}, {"a": b"x"}, {"a": b"x", "c": b"y"}],
+    ids=["other content", "other size", "fewer files", "other names"],
+)
+def test_what_the_index_wrongly_calls_equal_is_not_shared(
+    running: Running, files: dict[str, bytes]
+) -> None:
+    AssetPackage.with_weights({"a": b"x", "b": b"y"}).import_into(running, "ocr")
+    misled(running, KEK, uri_of(files))
+    AssetPackage.with_weights(files).import_into(running, "other")
+    assert not set(inodes(running.generation())) & set(inodes(running.generation("other")))
+    (folder,) = asset_folders(running.generation("other"))
+    scope = ScopeKey("other", "", "det", "onnx")
+    for name, data in files.items():
+        assert running.read(scope, f"{sealed_uri(folder)}/{name}") == data
+    assert verified(running, "other") == 1 + len(files)
+    assert nothing_left(running)
+
+
+def test_an_index_that_names_a_package_under_another_key_shares_nothing(tmp_path: Path) -> None:
+    with Running(tmp_path, more_keys=("second",)) as running:
+        AssetPackage.with_weights().import_into(running, "ocr")
+        misled(running, "second", PLAIN)
+        AssetPackage.with_weights().import_into(running, "other", kek="second")
+        assert not set(inodes(running.generation())) & set(inodes(running.generation("other")))
+        assert verified(running, "other") == 3
+
+
 def test_every_later_generation_has_the_same_files(running: Running) -> None:
     AssetPackage.with_weights().import_into(running)
     running.add_variant(ScopeKey("ocr", "", "det", "qnn"))
@@ -387,8 +426,9 @@ def test_a_written_variant_refers_to_no_asset_that_is_not_there(running: Running
 def test_a_writer_opens_no_asset_that_he_may_not_read_to_others(tmp_path: Path) -> None:
     mine = Grant(ME.uid, None, None, ("*",), None, frozenset(Right))
     rights = frozenset({Right.READ, Right.WRITE})
-    policy = Policy((mine, Grant(SOMEBODY.uid, None, None, ("*",), ("rec",), rights)))
-    with Running(tmp_path, policy=policy) as running:
+    theirs = Grant(SOMEBODY.uid, None, None, ("*",), ("rec",), rights)
+    blind = Grant(SOMEBODY.uid, None, None, ("*",), ("det",), frozenset({Right.WRITE}))
+    with Running(tmp_path, policy=Policy((mine, theirs, blind))) as running:
         info = {("det", "onnx"): weights_in(PLAIN), ("rec", "onnx"): ort()}
         AssetPackage({PLAIN: VOCABULARY}, info).import_into(running)
         uri = sealed_uri(asset_folders(running.generation())[0])
@@ -399,6 +439,11 @@ def test_a_writer_opens_no_asset_that_he_may_not_read_to_others(tmp_path: Path) 
         with pytest.raises(InvalidRequestError, match="no asset that the caller reads"):
             running.payloads.commit(SOMEBODY, transaction.id, values)
         running.payloads.abort(SOMEBODY, transaction.id)
+        # where the component uses it already, its readers learn nothing new
+        own = running.payloads.begin(SOMEBODY, replace(scope, component="det"))
+        running.write(own, "model.onnx", b"compiled")
+        made = running.payloads.commit(SOMEBODY, own.id, values)
+        assert f"{uri}/vocab.txt" in names_of(running, made)
         # who may read both may
         commit(running, scope, weights_in(uri))
         assert f"{uri}/vocab.txt" in names_of(running, scope)

@@ -47,6 +47,23 @@ def exported(running: Running, *, plain: bool = False) -> dict[str, bytes]:
     return {path: bytes(data) for path, data in files.items()}
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_of_a_file_no_piece_leaves_after_the_right_has_ended(
+    running: Running, *, plain: bool
+) -> None:
+    steps = running.service.exporter.export(ME, PLACE, plain=plain).steps(running.scratch)
+    sizes = {step.path: step.size for step in steps if isinstance(step, Outgoing)}
+    assert sizes["det/onnx/model.onnx"] > 1 << 20, "it takes more than one piece"
+    steps = running.service.exporter.export(ME, PLACE, plain=plain).steps(running.scratch)
+    for step in steps:
+        if isinstance(step, Outgoing) and step.path == "det/onnx/model.onnx":
+            break
+    assert not isinstance(next(steps), Outgoing)
+    running.service.keys.lock()
+    with pytest.raises(LockedError):
+        next(steps)
+
+
 def manifest_in(files: dict[str, bytes]) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(files["manifest.json"])
     return found

@@ -126,6 +126,15 @@ def test_a_transfer_under_way_keeps_its_generation_in_use(tmp_path: Path) -> Non
                 assert 2 not in prune(running)
 
 
+def test_a_transfer_on_what_is_pruned_all_the_same_ends(running: Running) -> None:
+    scope = ScopeKey("ocr", "1", "det", "onnx", 1)
+    with running.payloads.read(ME, scope, "model.onnx", running.scratch) as source:
+        source.permit.check()
+        assert 1 in prune(running)
+        with pytest.raises(NotFoundError, match="removed meanwhile"):
+            source.permit.check()
+
+
 def test_what_is_opened_after_it_was_pruned_is_not_found(running: Running) -> None:
     opened = running.payloads.open(ME, ScopeKey("ocr", "1", "det", "onnx", 1))
     prune(running)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from sealcar_server.access.permit import Permit
+    from sealcar_server.service.holding import Holder
+
 SCOPE = ScopeKey("ocr", "1", "det", "onnx")
 QNN = ScopeKey("ocr", "1", "det", "qnn")
 
@@ -95,6 +98,42 @@ def test_its_numbers_go_on_when_it_is_imported_again(running: Running) -> None:
     assert running.read(SCOPE) == MODEL
     assert running.add_variant(QNN).generation == 4
     remove(running, "2" if running.looking.get(ME, "ocr").summary.version == "1" else "1")
+
+
+def test_its_numbers_go_on_though_the_daemon_remembers_nothing_of_them(running: Running) -> None:
+    running.close()
+    shutil.rmtree(running.root / "state")
+    with Running(running.root) as again:
+        assert remove(again) == (2, 1)
+        assert again.import_("ocr", "1").generation == 3
+
+
+class Door:
+    """Where one transfer goes on."""
+
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+        self.ended: list[str] = []
+
+    def check_permits(self) -> None:
+        with pytest.raises(NotFoundError) as caught:
+            self._permit.check()
+        self.ended.append(caught.value.message)
+
+    def end_transfers(self) -> None: ...
+
+    def holders(self) -> tuple[Holder, ...]:
+        return ()
+
+    def report(self, *, locked: bool) -> None: ...
+
+
+def test_a_transfer_that_nobody_waits_for_ends_at_once(running: Running) -> None:
+    with running.payloads.read(ME, SCOPE, "model.onnx", running.scratch) as source:
+        door = Door(source.permit)
+        running.service.removing.serve_behind(door)
+        remove(running)
+    assert len(door.ended) == 1
 
 
 def test_what_a_restarted_daemon_remembers_is_the_same(running: Running) -> None:

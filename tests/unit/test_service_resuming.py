@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -113,6 +114,22 @@ def test_a_token_of_another_store_is_refused(running: Running, tmp_path: Path) -
         elsewhere.import_(payloads=FILES)
         with pytest.raises(InvalidRequestError):
             verify(elsewhere, token)
+
+
+def test_a_token_of_a_package_in_whose_place_another_one_lies_is_told_from_a_forged_one(
+    tmp_path: Path,
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    Running(one).close()
+    shutil.copytree(one, other)
+    with Running(one) as running:
+        running.import_(payloads=FILES)
+        token = cut(running)
+    # of the same store, version and number
+    with Running(other) as running:
+        running.import_(payloads=FILES)
+        with pytest.raises(WrongStateError, match="was replaced"):
+            verify(running, token)
 
 
 def test_a_token_of_a_generation_that_was_followed_is_told_from_a_forged_one(

@@ -86,13 +86,7 @@ class RingKeeper:
         waiting = self._waiting
         self.cancel()
         if waiting is not None:
-            limit = self._connection.door.services.budget.limit
-            waiting.stop(
-                ExhaustedError(
-                    f"all {limit} bytes for transfers are in use; see transfer.memory_limit",
-                    retry_after=1.0,
-                )
-            )
+            waiting.stop(self._connection.door.services.budget.exhausted())
 
     def mapped(self) -> None:
         """Take the client's word that it has mapped the ring announced last.

@@ -58,7 +58,7 @@ class Certificates:
         self._paths: tuple[Path, ...] = (files.certificate, files.key, files.client_ca)
         self._load, self._on_state = load, on_state
         self._lock = threading.Lock()
-        self._seen = self._signature()
+        self._seen = self._state_of_files()
         self._material = load()
         self._fresh: grpc.ServerCertificateConfiguration | None = None
         self._ended = False
@@ -78,7 +78,7 @@ class Certificates:
         They may change one after the other: what doesn't belong together changes nothing, and is
         looked at again with the next change.
         """
-        if self._signature() != self._seen:
+        if self._state_of_files() != self._seen:
             self.reload()
         if not self._ended and self._material.end <= datetime.now(UTC):
             self._ended = True
@@ -87,7 +87,7 @@ class Certificates:
     def reload(self) -> None:
         """Read the files again now: what made them unusable may have been something else."""
         # taken before reading: what is written meanwhile is seen the next time
-        self._seen = self._signature()
+        self._seen = self._state_of_files()
         try:
             material = self._load()
         except ConfigurationError as error:
@@ -106,7 +106,7 @@ class Certificates:
             fresh, self._fresh = self._fresh, None
         return fresh
 
-    def _signature(self) -> tuple[object, ...]:
+    def _state_of_files(self) -> tuple[object, ...]:
         return tuple(signature(path) for path in self._paths)
 
 

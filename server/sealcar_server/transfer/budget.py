@@ -6,6 +6,8 @@ import threading
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from sealcar.errors import ExhaustedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -83,6 +85,13 @@ class Budget:
                 or self._held[ticket.owners[0]] + ticket.size <= self.share
                 for ticket in self._waiting
             )
+
+    def exhausted(self) -> ExhaustedError:
+        """Return what somebody is told who has waited for as long as the settings allow."""
+        return ExhaustedError(
+            f"all {self.limit} bytes for transfers are in use; see transfer.memory_limit",
+            retry_after=1.0,
+        )
 
     def ask(
         self,

@@ -234,14 +234,7 @@ class Shelf:
 
     def _tell(self, shelved: Shelved, now: float) -> None:
         if shelved.stage is Stage.MEMORY and now - shelved.used > self._wait:
-            self._give_up(
-                shelved,
-                ExhaustedError(
-                    f"all {self._place.budget.limit} bytes for transfers are in use; see"
-                    " transfer.memory_limit",
-                    retry_after=1.0,
-                ),
-            )
+            self._give_up(shelved, self._place.budget.exhausted())
             return
         filled = shelved.fill.filled if shelved.fill is not None else 0
         for receiver in list(shelved.waiting):
