@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support import softhsm
+from support import softhsm, softokn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,13 @@ def soft_token(tmp_path_factory: pytest.TempPathFactory) -> softhsm.SoftToken:
     if reason := softhsm.missing():
         pytest.skip(reason)
     return softhsm.SoftToken(tmp_path_factory.mktemp("softhsm"))
+
+
+@pytest.fixture(scope="session")
+def nss_token(tmp_path_factory: pytest.TempPathFactory) -> softokn.NssToken:
+    if reason := softokn.missing():
+        pytest.skip(reason)
+    return softokn.NssToken(tmp_path_factory.mktemp("softokn"))
 
 
 @pytest.fixture(scope="session")

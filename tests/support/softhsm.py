@@ -22,6 +22,7 @@ import pkcs11
 from pkcs11 import Attribute, KeyType, ObjectClass
 
 from pkcs11.util.ec import encode_ec_public_key, encode_named_curve_parameters
+from pkcs11.util.rsa import encode_rsa_public_key
 
 library, token, pin, action, label, id, bits, extractable = sys.argv[1:]
 with pkcs11.lib(library).get_token(token_label=token).open(rw=True, user_pin=pin) as session:
@@ -30,12 +31,16 @@ with pkcs11.lib(library).get_token(token_label=token).open(rw=True, user_pin=pin
         session.generate_key(KeyType.AES, int(bits), label=label, id=bytes.fromhex(id), store=True,
                              template=template)
     elif action == "pair":
-        curve = {Attribute.EC_PARAMS: encode_named_curve_parameters("secp256r1")}
-        parameters = session.create_domain_parameters(KeyType.EC, curve, local=True)
         loose = extractable == "yes"
         hidden = {Attribute.SENSITIVE: not loose, Attribute.EXTRACTABLE: loose}
-        public, _ = parameters.generate_keypair(store=True, label=label, id=bytes.fromhex(id),
-                                                private_template=hidden)
+        named = {"label": label, "id": bytes.fromhex(id), "private_template": hidden}
+        if bits:
+            public, _ = session.generate_keypair(KeyType.RSA, int(bits), store=True, **named)
+            sys.stdout.buffer.write(encode_rsa_public_key(public))
+            sys.exit()
+        curve = {Attribute.EC_PARAMS: encode_named_curve_parameters("secp256r1")}
+        parameters = session.create_domain_parameters(KeyType.EC, curve, local=True)
+        public, _ = parameters.generate_keypair(store=True, **named)
         sys.stdout.buffer.write(encode_ec_public_key(public))
     else:
         kinds = (ObjectClass.SECRET_KEY, ObjectClass.PRIVATE_KEY, ObjectClass.PUBLIC_KEY)
@@ -83,9 +88,10 @@ class SoftToken:
         """Make a key that is one version."""
         self._act("make", label, version, str(bits), "yes" if extractable else "no")
 
-    def make_pair(self, label: str, *, extractable: bool = False) -> bytes:
-        """Make a key pair of P-256 and return its public half, DER."""
-        return self._act("pair", label, "01", "", "yes" if extractable else "no")
+    def make_pair(self, label: str, *, bits: int = 0, extractable: bool = False) -> bytes:
+        """Make a key pair of P-256, or of RSA with so many bits; return its public half, DER."""
+        size = str(bits) if bits else ""
+        return self._act("pair", label, "01", size, "yes" if extractable else "no")
 
     def destroy(self, label: str) -> None:
         """Destroy every version of a key."""
@@ -104,5 +110,10 @@ class SoftToken:
             aside.rename(tokens)
 
     def _act(self, *arguments: str) -> bytes:
-        command = [sys.executable, "-c", _PROGRAM, str(LIBRARY), TOKEN, PIN]
-        return subprocess.run([*command, *arguments], check=True, capture_output=True).stdout
+        return act(LIBRARY, *arguments)
+
+
+def act(library: Path, *arguments: str) -> bytes:
+    """Make or destroy keys in a token of the tests' name, as the program above says."""
+    command = [sys.executable, "-c", _PROGRAM, str(library), TOKEN, PIN]
+    return subprocess.run([*command, *arguments], check=True, capture_output=True).stdout

@@ -39,9 +39,6 @@ class KeyHalf:
             return self._key.decrypt(blob, oaep(context))
         return suite_of(self._key.public_key()).decrypt(blob, self._key, info=context)
 
-    def health(self) -> None:
-        """It was read when the daemon started, and that is all it takes."""
-
     def close(self) -> None:
         """OpenSSL wipes it when it is freed."""
 

@@ -28,6 +28,16 @@ PIN_REFUSED: Final = (
     pkcs11.PinLocked,
     pkcs11.UserPinNotInitialized,
 )
+# what doesn't decrypt: libraries don't agree on what that is
+WRONG_DATA: Final = (
+    pkcs11.DataInvalid,
+    pkcs11.DataLenRange,
+    pkcs11.EncryptedDataInvalid,
+    pkcs11.EncryptedDataLenRange,
+    pkcs11.FunctionFailed,
+    pkcs11.GeneralError,
+    pkcs11.SignatureInvalid,
+)
 _KEY_REFUSED: Final = (
     pkcs11.FunctionNotSupported,
     pkcs11.FunctionRejected,

@@ -15,6 +15,7 @@ from pkcs11 import Attribute, KeyType, Mechanism, ObjectClass
 
 from sealcar.errors import KeyRefusedError
 from sealcar_server.keys.pkcs11_calls import TokenCalls
+from sealcar_server.keys.pkcs11_errors import WRONG_DATA
 from sealcar_server.keys.pkcs11_uri import TokenKey, key_of
 from sealcar_server.keys.provider import KekDescription, WrappedKey
 from sealcar_server.sealing.secret import SecretBuffer
@@ -187,23 +188,12 @@ class TokenProvider:
         if len(wrapped.blob) == _BLOB:
             try:
                 return bytes(key.decrypt(sealed, **_gcm(nonce, context)))
-            except _WRONG_TAG:
+            except WRONG_DATA:
                 self._look_up()  # a token that answers this well has refused
         raise KeyRefusedError(
             f"{self._place}: the wrapped key doesn't belong to this package and to version "
             f"{wrapped.version!a}"
         )
-
-
-# libraries don't agree on what a wrong tag is
-_WRONG_TAG: Final = (
-    pkcs11.DataInvalid,
-    pkcs11.EncryptedDataInvalid,
-    pkcs11.EncryptedDataLenRange,
-    pkcs11.FunctionFailed,
-    pkcs11.GeneralError,
-    pkcs11.SignatureInvalid,
-)
 
 
 def _version(number: int) -> str:

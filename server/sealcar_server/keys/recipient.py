@@ -9,6 +9,7 @@ the contexts of packages in transit are served.
 
 from __future__ import annotations
 
+import hmac
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
@@ -50,9 +51,6 @@ class Half(Protocol):
             ValueError, InvalidTag: it was wrapped for another key, or another context.
             KeyRefusedError, KeyUnavailableError: whatever holds the key does.
         """
-
-    def health(self) -> None:
-        """Return if it would open now; raises as `open`."""
 
     def close(self) -> None:
         """Let it go."""
@@ -165,13 +163,17 @@ class RecipientProvider:
         return KekDescription(self.kind, self._place + half, self._version, (self._version,))
 
     def health(self) -> None:
-        """Ask whatever holds the private half.
+        """Have the private half open something: a token may hold another key, or open nothing.
 
         Raises:
-            KeyRefusedError, KeyUnavailableError: it wouldn't open.
+            KeyRefusedError: it isn't the one that belongs to the public half, or can't open.
+            KeyUnavailableError: it is elsewhere, and can't be reached.
         """
-        if self._private is not None:
-            self._private.health()
+        if self._private is None:
+            return
+        with SecretBuffer.random(_KEY) as key, self.unwrap(self.wrap(key, TRANSIT), TRANSIT) as got:
+            if not hmac.compare_digest(key.view, got.view):
+                raise KeyRefusedError(f"{self._place}: the private half opens something else")
 
     def close(self) -> None:
         """Let the private half go."""
