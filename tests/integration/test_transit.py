@@ -232,7 +232,7 @@ def test_the_command_sends_and_takes(
 
     tar = str(tmp_path / "ocr.tar")
     pem = f"file:{folder / 'p256.pem'}"
-    run(vendor, "export", "ocr", tar, "--to", pem, "--not-after", "2099-01-01")
+    run(vendor, "export", "ocr", tar, "--to", pem, "--sign", "--not-after", "2099-01-01")
     assert tarfile.is_tarfile(tar)
     said = run(customer, "import", tar, "--name", "bought", "--version", "7")
     assert said.startswith("imported bought@7, generation 1:")
@@ -241,3 +241,18 @@ def test_the_command_sends_and_takes(
         SEALCAR_SOCKET=str(vendor.socket),
     )
     assert (done.returncode, "private key" in done.stderr) == (2, True)
+
+
+def test_what_is_to_be_signed_and_cant_be_leaves_nothing(
+    customer: Daemon, folder: Path, tmp_path: Path
+) -> None:
+    # the customer's daemon has no key to sign with
+    with customer.connect() as client:
+        client.catalogue.import_(PlannedPackage((PlannedBytes("secret", "other", b"s"),), "own"))
+    command = ("export", "own", str(tmp_path / "own.tar"), "--to", f"file:{folder / 'p256.pem'}")
+    done = run_command(*command, "--sign", SEALCAR_SOCKET=str(customer.socket))
+    assert (done.returncode, "transit.signing_key" in done.stderr) == (1, True), done.stderr
+    assert not any(tmp_path.iterdir())
+    assert run_command(*command, SEALCAR_SOCKET=str(customer.socket)).returncode == 0
+    done = run_command(*command[:3], "--sign", SEALCAR_SOCKET=str(customer.socket))
+    assert done.returncode == 2

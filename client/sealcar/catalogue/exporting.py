@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar.asking import asking
 from sealcar.catalogue import values
@@ -14,6 +15,7 @@ from sealcar.errors import (
     InvalidRequestError,
     NotAuthenticError,
     TruncatedError,
+    WrongStateError,
 )
 from sealcar.exports.paths import MANIFEST, check_path
 from sealcar.exports.places import Folder
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from sealcar import rpc
     from sealcar.exports.places import Destination, Target
     from sealcar.v1 import package_store_pb2 as pb
+
+_MOST_MANIFEST: Final = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ def export(
 
     Raises:
         InvalidRequestError: the recipient is nobody.
+        WrongStateError: it was to be signed, and the daemon doesn't sign.
         AlreadyExistsError: there is something at the destination.
         NotAuthenticError, TruncatedError: the daemon sent what is no export.
         SealcarError: what the daemon found.
@@ -62,9 +67,22 @@ def export(
             request.recipient, request.recipient_key = recipient.alias, recipient.key
             request.not_after = recipient.not_after
     with channel.translating("export"), kind(destination.path, private=request.plain) as target:
-        exported = _received(channel, request, Intake(target, progress, request))
+        intake = Intake(target, progress, request)
+        exported = _received(channel, request, intake)
+        if recipient is not None and recipient.signed and not _is_signed(intake.manifest):
+            raise WrongStateError(
+                "the daemon signs nothing: name a key as transit.signing_key in its settings"
+            )
         target.finish()
         return exported
+
+
+def _is_signed(manifest: bytes) -> bool:
+    # whether it is right, whoever takes it in finds out: a client has no cipher
+    try:
+        return bool(json.loads(manifest)["additional_metadata"]["sealcar"]["signature"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _received(channel: rpc.Channel, request: pb.ExportRequest, intake: Intake) -> Exported:
@@ -89,6 +107,9 @@ class Intake:
         target: where the files go.
         progress: is told how far it is.
         asked: what is exported.
+
+    Attributes:
+        manifest: its first bytes, all of them in any package that a daemon takes in.
     """
 
     def __init__(
@@ -97,6 +118,7 @@ class Intake:
         self._target, self._progress, self._asked = target, progress, asked
         self._begin: pb.ExportBegin | None = None
         self._path = ""
+        self.manifest = bytearray()
         self._manifest_came = False
         self._stems: list[str] = []  # files that the path begins with
         self._left = 0  # bytes of the file that was begun last
@@ -172,6 +194,8 @@ class Intake:
         self._left -= len(data)
         self._done += len(data)
         self._target.write(data)
+        if self._path == MANIFEST:
+            self.manifest += data[: _MOST_MANIFEST - len(self.manifest)]
         self._tell(self._done)
 
     def _finish(self, finish: pb.ExportFinish) -> Exported:

@@ -32,7 +32,7 @@ _PLAIN: Final = (
         "sealcar export ocr ./ocr-sealed",
         "sealcar export ocr@1.2 ocr.tar --tar --json",
         "sealcar export ocr ./ocr-plain --plain",
-        "sealcar export ocr ocr-for-them.tar --to customer --not-after 2031-12-31",
+        "sealcar export ocr ocr-for-them.tar --to customer --sign --not-after 2031-12-31",
         "sealcar export ocr ocr-for-them.tar --to file:customer.pem",
     ),
 )
@@ -52,6 +52,7 @@ _PLAIN: Final = (
     metavar="DATE",
     help="With --to: nobody takes the package in later (UTC).",
 )
+@click.option("--sign", is_flag=True, help="With --to: fail if the daemon has no key to sign with.")
 @click.option("--tar", is_flag=True, help="One tar file, uncompressed, instead of a directory.")
 @click.option(
     "--generation",
@@ -70,6 +71,7 @@ def export(  # noqa: PLR0913  (one parameter an option)
     plain: bool,
     recipient: str | None,
     not_after: datetime | None,
+    sign: bool,
     tar: bool,
     generation: int,
     as_json: bool,
@@ -84,10 +86,10 @@ def export(  # noqa: PLR0913  (one parameter an option)
     import` there wraps it under that store's own key. He can open this package from then on.
     """
     wanted = Address.whole(address)
-    if not_after and recipient is None:
-        raise InvalidRequestError("--not-after needs --to")
+    if (not_after or sign) and recipient is None:
+        raise InvalidRequestError("--not-after and --sign need --to")
     # an empty one is a variable that isn't set, and nobody's package
-    target = None if recipient is None else _recipient(recipient, not_after)
+    target = None if recipient is None else _recipient(recipient, not_after, sign=sign)
     begun = time.monotonic()
     with bytes_moving(f"exporting {wanted}", quiet=as_json) as progress:
         made = client.catalogue.export(
@@ -113,13 +115,13 @@ def export(  # noqa: PLR0913  (one parameter an option)
     )
 
 
-def _recipient(text: str, not_after: datetime | None) -> Recipient:
+def _recipient(text: str, not_after: datetime | None, *, sign: bool) -> Recipient:
     end = int(not_after.replace(tzinfo=UTC).timestamp()) if not_after else 0
     if not_after and end <= 0:  # there, 0 means no end
         raise InvalidRequestError("--not-after must be a date after 1970-01-01")
     scheme, colon, path = text.partition(":")
     if text and not colon:
-        return Recipient(text, not_after=end)
+        return Recipient(text, not_after=end, signed=sign)
     if scheme != "file":
         raise InvalidRequestError("--to takes an alias of the daemon's settings, or file:PATH")
     try:
@@ -131,4 +133,4 @@ def _recipient(text: str, not_after: datetime | None) -> Recipient:
         raise InvalidRequestError(f"{path} is no public key: over {_MOST_KEY} bytes")
     if b"PRIVATE KEY" in key:
         raise InvalidRequestError(f"{path} holds a private key: it never goes to anybody")
-    return Recipient(key=key, not_after=end)
+    return Recipient(key=key, not_after=end, signed=sign)

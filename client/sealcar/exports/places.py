@@ -41,11 +41,13 @@ class Recipient:
         alias: of his key in the daemon's configuration.
         key: his public key, PEM, in place of an alias; needs the right to export in plain.
         not_after: seconds since 1970 after which nobody takes the package in; 0: no end.
+        signed: fail where the daemon has no key to sign it with; it signs whenever it has.
     """
 
     alias: str = ""
     key: bytes = field(default=b"", repr=False)
     not_after: int = 0
+    signed: bool = False
 
 
 @dataclass(frozen=True)
