@@ -77,7 +77,7 @@ def export(
         return exported
 
 
-def _is_signed(manifest: bytes) -> bool:
+def _is_signed(manifest: bytearray) -> bool:
     # whether it is right, whoever takes it in finds out: a client has no cipher
     try:
         return bool(json.loads(manifest)["additional_metadata"]["sealcar"]["signature"])
