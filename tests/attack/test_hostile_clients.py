@@ -180,35 +180,6 @@ def test_a_connection_made_by_one_process_can_not_be_attested_by_another(daemon:
         refused(client, common_pb2.ERROR_REASON_DENIED)
 
 
-PASSES_ON = """
-import os, socket, sys
-sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-sock.settimeout(20)
-sock.connect(sys.argv[1])
-if not os.fork():
-    sock.send(bytes.fromhex(sys.argv[2]))
-    os._exit(0)
-os.wait()
-sys.stdout.buffer.write(sock.recv(65536))
-"""
-
-
-@pytest.mark.root
-def test_a_process_of_another_pid_namespace_is_known_by_its_handle(daemon: Daemon) -> None:
-    """Its pid is 0 for the daemon, as that of every process there."""
-    done = subprocess.run(
-        [
-            *("unshare", "--pid", "--fork", sys.executable, "-c", PASSES_ON),
-            *(str(daemon.socket / "data.sock"), ATTEST.SerializeToString().hex()),
-        ],
-        capture_output=True,
-        check=True,
-        env=environment(),
-    )
-    answer = pb.DaemonPacket.FromString(done.stdout)
-    assert answer.error.reason == common_pb2.ERROR_REASON_DENIED
-
-
 @pytest.mark.root
 def test_no_client_can_claim_to_be_another_process(daemon: Daemon) -> None:
     forged = ctypes.c_int * 3

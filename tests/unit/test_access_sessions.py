@@ -12,7 +12,7 @@ import pytest
 
 from sealcar.errors import DeniedError, UnavailableError
 from sealcar_server.access import peers
-from sealcar_server.access.peers import Peer, peer_of
+from sealcar_server.access.peers import Kernel, Peer, peer_of
 from sealcar_server.access.principal import Principal
 from sealcar_server.access.sessions import Sessions
 
@@ -50,10 +50,10 @@ def start_client(listener: socket.socket, connections: int) -> subprocess.Popen[
     return subprocess.Popen(command, stdin=subprocess.PIPE)
 
 
-def accept_peer(listener: socket.socket) -> Peer:
+def accept_peer(listener: socket.socket, kernel: Kernel | None = None) -> Peer:
     connection, _ = listener.accept()
     with connection:
-        return peer_of(connection, "default")
+        return peer_of(connection, "default", kernel)
 
 
 def test_a_peer_is_who_the_kernel_says_it_is(listener: socket.socket) -> None:
@@ -84,7 +84,7 @@ def test_a_connection_whose_process_has_gone_is_never_taken_for_another(
 def test_a_peer_that_can_not_be_told_apart_is_refused_and_holds_no_descriptor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def unreadable(_pid: int, _pidfd: int | None) -> None:
+    def unreadable(*_: object) -> None:
         raise OSError(5, "can't be read")
 
     monkeypatch.setattr(peers, "_session_key", unreadable)
@@ -105,6 +105,26 @@ def test_connections_of_one_process_are_one_session(
         by_pid = {peer.pid: session for peer, session in zip(peers, joined, strict=True)}
         assert len({session.id for session in joined}) == sessions.count() == 2
         assert by_pid[client.pid] is not by_pid[other.pid]
+        client.communicate()
+        other.communicate()
+
+
+def test_where_handles_are_all_alike_a_process_is_its_number_and_its_start(
+    listener: socket.socket, sessions: Sessions
+) -> None:
+    older = Kernel(unique=False)
+    with start_client(listener, 2) as client, start_client(listener, 1) as other:
+        found = [accept_peer(listener, older) for _ in range(3)]
+        assert {peer.assurance for peer in found} == {"pidfd-shared"}
+        joined = [sessions.join(peer, at) for at, peer in enumerate(found)]
+        by_pid = {peer.pid: session for peer, session in zip(found, joined, strict=True)}
+        assert len({session.id for session in joined}) == sessions.count() == 2
+        ended = {pid: threading.Event() for pid in by_pid}
+        for pid, session in by_pid.items():
+            session.on_end(ended[pid].set)
+        client.kill()
+        assert ended[client.pid].wait(10)
+        assert not ended[other.pid].is_set()
         client.communicate()
         other.communicate()
 

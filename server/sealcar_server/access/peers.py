@@ -2,7 +2,7 @@
 
 SO_PEERCRED gives uid and gid as of connect(2). SO_PEERPIDFD gives a handle on the very process that
 connected, so a reused pid can't be taken for it. How sure the end of a session is depends on the
-kernel: `session_assurance` says which of three words applies.
+kernel: `Peer.assurance` is one of three words.
 """
 
 from __future__ import annotations
@@ -25,6 +25,33 @@ if TYPE_CHECKING:
 SO_PEERPIDFD: Final = 77  # not named in Python; Linux 6.5
 _UCRED: Final = struct.Struct("iII")
 _START_TIME: Final = 19  # field 22 of /proc/PID/stat, counted behind the command's name
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """By what a kernel names a process.
+
+    Attributes:
+        unique: a handle's inode belongs to one process alone (Linux 6.9).
+    """
+
+    unique: bool
+
+    @staticmethod
+    @functools.cache
+    def here() -> Kernel:
+        """Look at this one.
+
+        Before 6.9 all anonymous descriptors shared one inode, an event counter's among them.
+        """
+        counter = os.eventfd(0, os.EFD_CLOEXEC)
+        mine = os.pidfd_open(os.getpid())
+        try:
+            a, b = os.fstat(counter), os.fstat(mine)
+        finally:
+            os.close(counter)
+            os.close(mine)
+        return Kernel((a.st_dev, a.st_ino) != (b.st_dev, b.st_ino))
 
 
 @dataclass(frozen=True)
@@ -51,8 +78,13 @@ class Peer:
             os.close(self.pidfd)
 
 
-def peer_of(socket: sockets.socket, listener: str) -> Peer:
+def peer_of(socket: sockets.socket, listener: str, kernel: Kernel | None = None) -> Peer:
     """Return who connected.
+
+    Args:
+        socket: of the connection.
+        listener: where it was accepted.
+        kernel: how much can be relied on; None: as this one is.
 
     Raises:
         DeniedError: the process is gone already, or the kernel doesn't say who it was.
@@ -62,7 +94,7 @@ def peer_of(socket: sockets.socket, listener: str) -> Peer:
         raw = socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _UCRED.size)
         pid, uid, gid = _UCRED.unpack(raw)
         pidfd = _pidfd(socket, pid)
-        key, assurance = _session_key(pid, pidfd)
+        key, assurance = _session_key(pid, pidfd, kernel or Kernel.here())
     except OSError as error:
         if pidfd is not None:
             os.close(pidfd)
@@ -80,29 +112,13 @@ def _pidfd(socket: sockets.socket, pid: int) -> int | None:
     return os.pidfd_open(pid) if pid else None
 
 
-def _session_key(pid: int, pidfd: int | None) -> tuple[Hashable, str]:
-    if pidfd is not None and _inodes_are_unique():
+def _session_key(pid: int, pidfd: int | None, kernel: Kernel) -> tuple[Hashable, str]:
+    if pidfd is not None and kernel.unique:
         return ("pidfd", os.fstat(pidfd).st_ino), "pidfd"
     started = _start_time(pid) if pidfd is not None else None
     if started is not None:
         return ("pid", pid, started), "pidfd-shared"
     return ("connection", object()), "connection"
-
-
-@functools.cache
-def _inodes_are_unique() -> bool:
-    """Tell whether a pidfd's inode names its process: since Linux 6.9.
-
-    Before, all anonymous descriptors shared one inode, an event counter's among them.
-    """
-    counter = os.eventfd(0, os.EFD_CLOEXEC)
-    mine = os.pidfd_open(os.getpid())
-    try:
-        a, b = os.fstat(counter), os.fstat(mine)
-    finally:
-        os.close(counter)
-        os.close(mine)
-    return (a.st_dev, a.st_ino) != (b.st_dev, b.st_ino)
 
 
 def _start_time(pid: int) -> str | None:
