@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import socket
+import threading
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import (
@@ -266,6 +268,10 @@ def serve(metrics: Metrics, address: Address) -> Iterator[int]:
     try:
         yield server.server_port
     finally:
-        server.shutdown()
+        # by itself it looks every half second whether it should end
+        ending = threading.Thread(target=server.shutdown)
+        ending.start()
+        server.socket.shutdown(socket.SHUT_RDWR)
+        ending.join()
         server.server_close()
         thread.join()
