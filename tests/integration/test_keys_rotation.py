@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import stat
 import subprocess
@@ -10,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.daemon import COMMAND, Daemon, environment, run_command
+from support.daemon import COMMAND, Daemon, answer, environment, run_command
 from support.onnx_bytes import model_around, model_of
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
 
@@ -40,10 +39,7 @@ def import_package(daemon: Daemon, name: str) -> None:
 
 
 def keys(daemon: Daemon, *arguments: str, code: int = 0) -> dict[str, Any]:
-    done = run_command("keys", *arguments, "--admin", str(daemon.admin), "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return answer("keys", *arguments, "--admin", str(daemon.admin), code=code)
 
 
 def hanging(daemon: Daemon) -> list[tuple[str, int, bool, str]]:
@@ -104,38 +100,48 @@ def test_only_whoever_may_open_the_admin_socket_rotates(daemon: Daemon) -> None:
     assert done.returncode == 4
 
 
-def rewrap_until_killed(daemon: Daemon, after: float) -> None:
+def rewrap_until_killed(daemon: Daemon, generation: int, after: float) -> None:
     command = [*COMMAND, "keys", "rewrap", "--admin", str(daemon.admin), "--json"]
     with subprocess.Popen(
         command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as running:
         deadline = time.monotonic() + 20
         # from the first package that is moved on
-        while not list(daemon.store.glob("*/1/g/2")) and time.monotonic() < deadline:
+        while not list(daemon.store.glob(f"*/1/g/{generation}")) and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(after)
         daemon.kill()
         running.wait(60)
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Give a daemon with many packages, to be killed."""
+    running = Daemon(tmp_path_factory.mktemp("killed"))
+    with running:
+        with running.connect() as client:
+            for at in range(PACKAGES):
+                payload = PlannedBytes("model.onnx", "model", model_of(5000 + at))
+                client.catalogue.import_(PlannedPackage((payload,), name=f"p{at}"))
+        yield running
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(daemon: Daemon, seed: int) -> None:
+def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(filled: Daemon, seed: int) -> None:
+    daemon = filled
     chance = random.Random(seed)  # noqa: S311  (moments to kill at)
-    with daemon.connect() as client:
-        for at in range(PACKAGES):
-            payload = PlannedBytes("model.onnx", "model", model_of(5000 + at))
-            client.catalogue.import_(PlannedPackage((payload,), name=f"p{at}"))
+    number = max(generation for _, generation, newest, _ in hanging(daemon) if newest) + 1
     files = {path.stat().st_ino for path in daemon.store.glob(f"*/1/g/*/{PAYLOAD}")}
-    keys(daemon, "rotate")
+    version = keys(daemon, "rotate")["version"]
     for _ in range(2):
-        rewrap_until_killed(daemon, chance.uniform(0, 0.3))
+        rewrap_until_killed(daemon, number, chance.uniform(0, 0.3))
         daemon.start()
     done = keys(daemon, "rewrap")
     assert (done["packages"] + done["skipped"], done["failed"]) == (PACKAGES, 0)
     newest = [one for one in hanging(daemon) if one[2]]
-    assert {version for _, _, _, version in newest} == {"2"}
+    assert {found for _, _, _, found in newest} == {version}
     # every package was moved once, whole, and not one payload was written again
-    assert {generation for _, generation, _, _ in newest} == {0, 2}
+    assert {generation for _, generation, _, _ in newest} == {0, number}
     assert {path.stat().st_ino for path in daemon.store.glob(f"*/1/g/*/{PAYLOAD}")} == files
     assert not list((daemon.store / ".staging").iterdir())
     with daemon.connect() as client:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -14,7 +13,7 @@ from grpc_health.v1 import (  # type: ignore[import-untyped]  # publishes no typ
     health_pb2,
     health_pb2_grpc,
 )
-from support.daemon import Daemon, run_command
+from support.daemon import Daemon, answer, run_command
 from support.onnx_bytes import TINY, model_around
 from support.payload_packages import (
     COMPONENT,
@@ -60,10 +59,7 @@ def client(daemon: Daemon) -> Iterator[Client]:
 
 
 def command(daemon: Daemon, *arguments: str, code: int = 0) -> dict[str, Any]:
-    done = run_command(*arguments, "--admin", str(daemon.admin), "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return answer(*arguments, "--admin", str(daemon.admin), code=code)
 
 
 def read(client: Client, name: str = "model.onnx") -> bytes:

@@ -17,7 +17,7 @@ from support.payload_packages import varied
 from sealcar.v1 import payloads_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MIB: Final = 1 << 20
 SIZE: Final = 256 * MIB
@@ -32,9 +32,20 @@ def peak(pid: int) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
-def import_big(daemon: Daemon) -> None:
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("memory")) as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def before(daemon: Daemon) -> int:
+    """Give the daemon's peak from before anything big was imported, as it then is."""
     with grpc_door(daemon) as door:
+        list(door.packages.Import(import_steps("small", {"model.onnx": varied(3 * MIB)})))
+        found = peak(daemon.pid)
         list(door.packages.Import(import_steps("big", {"model.onnx": BIG})))
+    return found
 
 
 def read_by_grpc(daemon: Daemon) -> None:
@@ -57,15 +68,10 @@ def write_by_ring(daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("move", [read_by_grpc, read_by_ring, write_by_ring])
 def test_the_daemon_needs_a_few_mib_whatever_a_payloads_size(
-    tmp_path: Path, move: Callable[[Daemon], None]
+    daemon: Daemon, before: int, move: Callable[[Daemon], None]
 ) -> None:
-    with Daemon(tmp_path) as daemon:
-        with grpc_door(daemon) as door:
-            list(door.packages.Import(import_steps("small", {"model.onnx": varied(3 * MIB)})))
-        before = peak(daemon.pid)
-        import_big(daemon)
-        move(daemon)
-        assert peak(daemon.pid) - before < FLAT
+    move(daemon)
+    assert peak(daemon.pid) - before < FLAT
 
 
 CLIENT: Final = """
@@ -84,14 +90,13 @@ print(peak() - before)
 
 
 @pytest.mark.parametrize("form", ["bytes", "mapped"])
-def test_a_client_needs_a_ring_beside_the_destination(tmp_path: Path, form: str) -> None:
-    with Daemon(tmp_path) as daemon:
-        import_big(daemon)
-        done = subprocess.run(
-            [sys.executable, "-c", CLIENT, str(daemon.socket), form],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+@pytest.mark.usefixtures("before")
+def test_a_client_needs_a_ring_beside_the_destination(daemon: Daemon, form: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, str(daemon.socket), form],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert SIZE <= int(done.stdout) < SIZE + 20 * MIB

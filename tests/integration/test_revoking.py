@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.daemon import Daemon, run_command
-from support.onnx_bytes import model_around
+from support.daemon import Daemon, answer, run_command
+from support.onnx_bytes import TINY, model_around
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
 
 from sealcar.errors import KeyRefusedError, SealcarError
@@ -22,15 +21,12 @@ BIG = model_around(varied(64 << 20))
 
 
 def keys(daemon: Daemon, *arguments: str, code: int = 0) -> dict[str, Any]:
-    done = run_command("keys", *arguments, "--admin", str(daemon.admin), "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return answer("keys", *arguments, "--admin", str(daemon.admin), code=code)
 
 
-def import_package(daemon: Daemon, name: str) -> None:
+def import_package(daemon: Daemon, name: str, data: bytes = BIG) -> None:
     with daemon.connect() as client:
-        payload = PlannedBytes("model.onnx", "model", BIG)
+        payload = PlannedBytes("model.onnx", "model", data)
         client.catalogue.import_(PlannedPackage((payload,), name=name))
 
 
@@ -59,7 +55,7 @@ def test_revoking_ends_what_is_under_way_and_outlives_the_daemon(tmp_path: Path)
         ]
         for thread in threads:
             thread.start()
-        time.sleep(1)
+        time.sleep(0.3)
         done = keys(daemon, "revoke", "1")
         assert (done["packages"], done["older"]) == (0, 1)
         assert [holder["pid"] for holder in done["holders"]] == [os.getpid()]
@@ -79,7 +75,7 @@ def test_revoking_ends_what_is_under_way_and_outlives_the_daemon(tmp_path: Path)
 
 def test_what_would_be_lost_is_named_before_and_needs_a_yes(tmp_path: Path) -> None:
     with Daemon(tmp_path) as daemon:
-        import_package(daemon, "a")
+        import_package(daemon, "a", TINY)
         assert "rotate" in keys(daemon, "revoke", "1", "--yes", code=1)["error"]["message"]
         keys(daemon, "rotate")
         kept = keys(daemon, "revoke", "1", code=1)["error"]

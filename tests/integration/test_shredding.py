@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.daemon import Daemon, run_command
+from support.daemon import Daemon, answer, run_command
 from support.onnx_bytes import model_around
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
 
@@ -16,14 +15,13 @@ from sealcar.errors import AlreadyExistsError, NotFoundError, SealcarError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 BIG = model_around(varied(64 << 20))
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path) as running:
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("shredding")) as running:
         import_package(running, "a")
         yield running
 
@@ -35,26 +33,24 @@ def import_package(daemon: Daemon, name: str) -> None:
 
 
 def shred(daemon: Daemon, *arguments: str, code: int = 0) -> dict[str, Any]:
-    done = run_command("keys", "shred", *arguments, "--admin", str(daemon.admin), "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return answer("keys", "shred", *arguments, "--admin", str(daemon.admin), code=code)
 
 
 def test_without_a_yes_nothing_is_done_and_the_limits_are_said(daemon: Daemon) -> None:
-    done = run_command("keys", "shred", "a", "--admin", str(daemon.admin))
+    import_package(daemon, "own")
+    done = run_command("keys", "shred", "own", "--admin", str(daemon.admin))
     assert done.returncode == 1
-    assert "a, 1 generations" in done.stdout
+    assert "own, 1 generations" in done.stdout
     for word in ("backups", "snapshots", "blocks", "memory", "--kek"):
         assert word in done.stdout
     assert "--yes" in done.stderr
     with daemon.connect() as client:
-        assert client.scope("a", COMPONENT, VARIANT).read("model.onnx") == BIG
-    done = run_command("keys", "shred", "a", "--yes", "--admin", str(daemon.admin))
+        assert client.scope("own", COMPONENT, VARIANT).read("model.onnx") == BIG
+    done = run_command("keys", "shred", "own", "--yes", "--admin", str(daemon.admin))
     assert done.returncode == 0
     # before and after
     assert done.stdout.count("backups") == 2
-    assert "shredded a@1: 1 generations" in done.stdout
+    assert "shredded own@1: 1 generations" in done.stdout
 
 
 def test_what_is_read_meanwhile_ends_and_nothing_is_left(daemon: Daemon) -> None:
@@ -75,7 +71,7 @@ def test_what_is_read_meanwhile_ends_and_nothing_is_left(daemon: Daemon) -> None
     threads = [threading.Thread(target=keep_reading, args=(name,)) for name in ("a", "b")]
     for thread in threads:
         thread.start()
-    time.sleep(1)
+    time.sleep(0.3)
     done = shred(daemon, "a", "--yes")
     assert done["versions"] == [{"package": "a", "version": "1", "generations": 1}]
     assert done["holders"]
