@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar.errors import SealcarError
-from sealcar_server import metrics, remote_access, signals, trust
+from sealcar_server import remote_access, signals, trust
 from sealcar_server.access.live_policy import LivePolicy
 from sealcar_server.access.rates import Rates
 from sealcar_server.access.sessions import Sessions
@@ -37,6 +37,7 @@ from sealcar_server.service.revocations import Revocations
 from sealcar_server.store.local import LocalStore
 from sealcar_server.transfer.budget import Budget
 from sealcar_server.transfer.engine import Engine
+from sealcar_server.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from sealcar_server.hardening.confinement import Confinement
     from sealcar_server.settings import Settings
 
-_HOUSEKEEPING: Final = 1.0  # seconds between two looks at idle transactions
 _DRAIN_STEP: Final = 0.05
 _log: Final = structlog.get_logger("sealcar")
 
@@ -67,7 +67,7 @@ def run(settings: Settings, confinement: Confinement) -> None:
 def _serve_until_told(daemon: _Daemon, received: SimpleQueue[int]) -> None:
     while True:
         try:
-            if received.get(timeout=_HOUSEKEEPING) != signal.SIGHUP:
+            if received.get(timeout=daemon.pause) != signal.SIGHUP:
                 return
         except Empty:
             daemon.keep_house()
@@ -76,7 +76,12 @@ def _serve_until_told(daemon: _Daemon, received: SimpleQueue[int]) -> None:
 
 
 class _Daemon:
-    """All parts, each put on the stack that will stop it."""
+    """All parts, each put on the stack that will stop it.
+
+    Attributes:
+        policy: in force.
+        pause: the longest between two times that the main thread keeps house, seconds.
+    """
 
     def __init__(self, settings: Settings, stack: contextlib.ExitStack) -> None:
         self._settings = settings
@@ -84,8 +89,9 @@ class _Daemon:
         process.raise_limits()
         trust.refuse_what_others_can_write(settings)
         self._access = remote_access.of(settings)
-        self._meter = metrics.Metrics()
-        self._accounting = Accounting(settings, self._meter.audited, self._meter)
+        self._watched = Watched(settings, stack)
+        self._meter, self.pause = self._watched.meter, self._watched.pause
+        self._accounting = Accounting(settings, self._meter.audited, self._meter, self._meter.keys)
         stack.callback(self._accounting.close)
         self.policy = LivePolicy(
             settings.policy.file,
@@ -103,6 +109,7 @@ class _Daemon:
         )
         stack.callback(keyring.close)
         self._accounting.seal_by(keyring)
+        self._watched.follow(store, keyring, self._accounting.trail)
         self.service = Service.over(
             store,
             keyring,
@@ -122,7 +129,6 @@ class _Daemon:
     def start(self, confinement: Confinement) -> None:
         """Start everything, sockets last; then give up what nobody needs any more."""
         settings, stack, meter = self._settings, self._stack, self._meter
-        meter.started(version("sealcar"), settings.daemon.isolation, settings.transfer.memory_limit)
         trail = self._accounting.trail
         self._rates = Rates(settings.limits.requests, meter.denied, trail.refused_account)
         self._sessions = Sessions(
@@ -150,17 +156,18 @@ class _Daemon:
             Doors(self._data, self._sessions, self._grpc.streams, self._grpc.servers)
         )
         # last: whoever is answered there knows that all sockets are there
-        self._start_metrics()
+        self._watched.serve()
         self.policy.follow(self._data.policy_changed)
         self.policy.follow(self._revoke)
         confinement.complete()
-        self._announce()
+        self._watched.ready()
         # what is there by now stays: looking for garbage in it would hold up every thread
         gc.collect()
         gc.freeze()
 
     def keep_house(self) -> None:
         """Notice other files, and abort transactions that nobody uses any more."""
+        self._watched.beat()
         self.policy.look()
         self._grpc.look()
         try:
@@ -171,8 +178,12 @@ class _Daemon:
 
     def reload(self) -> None:
         """Read policy and certificates again."""
-        self.policy.reload()
-        self._grpc.reload()
+
+        def reload() -> None:
+            self.policy.reload()
+            self._grpc.reload()
+
+        self._watched.reloading(reload)
 
     def _revoke(self) -> None:
         revoked = self.service.payloads.revoke()
@@ -183,10 +194,11 @@ class _Daemon:
         """Take no new transfers; give those under way the time that the settings allow."""
         timeout = self._settings.daemon.drain_timeout
         _log.info("draining", timeout_seconds=timeout)
-        self._meter.draining()
+        self._watched.drains()
         self._grpc.drain()
         deadline = time.monotonic() + timeout
         while self._busy() and time.monotonic() < deadline:
+            self._watched.beat()
             # a second signal means: at once
             with contextlib.suppress(Empty):
                 if received.get(timeout=_DRAIN_STEP) != signal.SIGHUP:
@@ -198,12 +210,6 @@ class _Daemon:
 
     def _busy(self) -> bool:
         return not self._data.drain(0) or self._grpc.busy()
-
-    def _start_metrics(self) -> None:
-        address = self._settings.metrics.address
-        if address is not None:
-            port = self._stack.enter_context(metrics.serve(self._meter, address))
-            _log.info("metrics served", host=address.host, port=port)
 
     def _claim_folders(self) -> None:
         """Be the only daemon in every directory, and know that sockets can be made there."""
@@ -245,8 +251,7 @@ class _Daemon:
         listeners = self._listeners(listening.DATA, sockets.SOCK_SEQPACKET, name_senders)
         self._data = DataSocket(listeners, services, limits)
         self._stack.callback(self._data.close)
-        self._meter.follow(self._data.rings, self._data.memory)
-        self._meter.follow_lock(lambda: self.service.keys.locked)
+        self._watched.follow_data(self._data, self._budget, engine)
         self._data.start()
 
     def _listeners(
@@ -263,22 +268,3 @@ class _Daemon:
             )
             self._stack.callback(path.unlink, missing_ok=True)
         return made
-
-    def _announce(self) -> None:
-        settings = self._settings
-        if settings.daemon.isolation == "none":
-            _log.warning(
-                'isolation is "none": clients may run as the daemon\'s own user, and can then read '
-                "what it reads; run it as a user of its own for production",
-                uid=os.geteuid(),
-            )
-        if settings.store.read_only:
-            _log.info("the store is only read: store.read_only")
-        if self.service.keys.locked:
-            _log.warning("locked: no key before `sealcar unlock`")
-        _log.info(
-            "serving",
-            listeners={name: str(one.dir) for name, one in settings.listen.items()},
-            release=version("sealcar"),
-            isolation=settings.daemon.isolation,
-        )

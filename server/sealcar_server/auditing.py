@@ -12,10 +12,11 @@ from sealcar_server import trust
 from sealcar_server.access.audit.chain import SealedKey
 from sealcar_server.access.audit.log import AuditLog, Options
 from sealcar_server.access.audit.trail import Trail
+from sealcar_server.keys.metering import UNMETERED, Meter
 from sealcar_server.keys.provider import WrappedKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sealcar_server.access.audit.chain import Position
     from sealcar_server.access.audit.trail import Counters
@@ -40,6 +41,7 @@ class Accounting:
         settings: of the daemon.
         on_state: told the log's last line, and whether there can be a next one.
         counters: told of refusals.
+        key_meter: told of the key cache, and of requests to providers.
 
     Attributes:
         folder: of the log's files.
@@ -51,7 +53,9 @@ class Accounting:
         settings: Settings,
         on_state: Callable[[Position, bool], None],
         counters: Counters | None = None,
+        key_meter: Meter = UNMETERED,
     ) -> None:
+        self._key_meter = key_meter
         self._settings, self._on_state = settings, on_state
         self.folder: Final = settings.audit.dir or settings.daemon.state_dir / "audit"
         self.trail: Final = Trail(counters=counters)
@@ -68,7 +72,7 @@ class Accounting:
         Raises:
             SealcarError: they can't be opened, or the log can't be begun.
         """
-        ring = trust.keyring_of(self._settings, self.trail.key_use)
+        ring = trust.keyring_of(self._settings, self._using, self._key_meter)
         try:
             if self.trail.log is None and self._settings.audit.mode != "off":
                 self.trail.log = self._begin(alias, ring)
@@ -93,6 +97,14 @@ class Accounting:
         log, self.trail.log = self.trail.log, None
         if log is not None:
             log.close()
+
+    @contextlib.contextmanager
+    def _using(self, operation: str, alias: str, version: str) -> Iterator[None]:
+        with (
+            self.trail.key_use(operation, alias, version),
+            self._key_meter.asking(operation, alias),
+        ):
+            yield
 
     def _begin(self, alias: str, ring: KeyRing) -> AuditLog:
         audit = self._settings.audit

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
-import socket
-import threading
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import (
@@ -14,18 +11,19 @@ from prometheus_client import (
     Gauge,
     Histogram,
     Info,
+    ProcessCollector,
     disable_created_metrics,
-    start_http_server,
 )
 
-from sealcar.errors import ConfigurationError
+from sealcar_server.metrics_keys import KeyMetrics
+from sealcar_server.metrics_memory import MemoryMetrics
+from sealcar_server.metrics_store import StoreMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from sealcar_server.access.audit.chain import Position
-    from sealcar_server.settings_kinds import Address
 
 REASONS: Final = (
     "certificate",
@@ -37,16 +35,40 @@ REASONS: Final = (
     "transfers",
     "streams",
 )
-_SECONDS: Final = (0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60)
+PHASES: Final = (
+    "open",
+    "key",
+    "memory",
+    "read",
+    "decrypt",
+    "first-touch",
+    "place",
+    "fill",
+    "client-wait",
+    "client-copy",
+    "seal",
+    "publish",
+    "verify",
+)
+_SECONDS: Final = (0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300)
 
 
 class Metrics:
-    """The daemon's figures, in a registry of their own."""
+    """The daemon's figures, in a registry of their own.
+
+    Attributes:
+        registry: all of them.
+        keys, memory, store: those of parts, which these tell themselves.
+    """
 
     def __init__(self) -> None:
         # they double the number of series and say little
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's
         registry = self.registry = CollectorRegistry(auto_describe=True)
+        self.keys: Final = KeyMetrics(registry)
+        self.memory: Final = MemoryMetrics(registry)
+        self.store: Final = StoreMetrics(registry)
+        ProcessCollector(registry=registry)
         self._bytes = Counter(
             "sealcar_payload_bytes",
             "Plaintext bytes that were read or written by clients.",
@@ -55,34 +77,16 @@ class Metrics:
         )
         self._phases = Histogram(
             "sealcar_phase_seconds",
-            "Time that requests spent, by what was being done.",
+            "Time by what was being done for a request; of payloads, over all pieces together.",
             ["phase"],
             buckets=_SECONDS,
             registry=registry,
         )
-        self._sessions = Gauge(
-            "sealcar_sessions", "Client processes that are connected.", registry=registry
-        )
-        self._rings = Gauge(
-            "sealcar_rings", "Rings that are shared with clients.", registry=registry
-        )
-        self._memory = Gauge(
-            "sealcar_memory_bytes", "Memory of all rings and segments together.", registry=registry
-        )
-        self._segments = Gauge(
-            "sealcar_segments",
-            "Payloads that lie in memory whole, for all their readers.",
-            registry=registry,
-        )
-        self._segment_bytes = Gauge(
-            "sealcar_segment_bytes",
-            "Memory of segments, by whether their pages are locked or may be swapped.",
-            ["pages"],
-            registry=registry,
-        )
-        self._memory_limit = Gauge(
-            "sealcar_memory_limit_bytes",
-            "The most that rings and segments may take.",
+        self._transfers = Histogram(
+            "sealcar_transfer_seconds",
+            "Time from the start of a payload's transfer by a data socket to its end.",
+            ["direction", "delivery"],
+            buckets=_SECONDS,
             registry=registry,
         )
         self._denials = Counter(
@@ -132,13 +136,18 @@ class Metrics:
             "How many times the policy has been read well since the start.",
             registry=registry,
         )
+        self._policy_failures = Counter(
+            "sealcar_policy_reload_failures",
+            "How many times the policy's file could not be used when it was read again.",
+            registry=registry,
+        )
         self._policy_broken = Gauge(
             "sealcar_policy_broken",
             "1 while the policy's file can't be used and the one read before is in force.",
             registry=registry,
         )
         self._certificate_end = Gauge(
-            "sealcar_tls_certificate_end_seconds",
+            "sealcar_tls_certificate_end_timestamp_seconds",
             "When the daemon's certificate stops being good, in seconds since 1970.",
             registry=registry,
         )
@@ -162,14 +171,24 @@ class Metrics:
             "0 while the audit log can't be written.",
             registry=registry,
         )
+        self._audit_lag = Gauge(
+            "sealcar_audit_lag_seconds",
+            "For how long the oldest line of the audit log waits that may not be on the disk yet.",
+            registry=registry,
+        )
         self._build = Info("sealcar_build", "The daemon's release.", registry=registry)
 
-    def started(self, release: str, isolation: str, memory_limit: int) -> None:
+    def started(
+        self, release: str, isolation: str, memory_limit: int, aliases: Iterable[str] = ()
+    ) -> None:
         """Record what doesn't change while the daemon runs."""
+        self.keys.expect(aliases)
         self._build.info({"version": release, "python": platform.python_version()})
         for mode in ("uid", "none"):
             self._isolation.labels(mode).set(mode == isolation)
-        self._memory_limit.set(memory_limit)
+        self.memory.limit.set(memory_limit)
+        for phase in PHASES:
+            self._phases.labels(phase)
         for rule in ("unknown", "right", "own-uid", "peer", "limit"):
             self._denials.labels(rule)
         for reason in REASONS:
@@ -187,6 +206,10 @@ class Metrics:
     def moved(self, direction: str, delivery: str, count: int) -> None:
         """Count plaintext bytes: direction read or write; delivery ring, packet, segment, grpc."""
         self._bytes.labels(direction, delivery).inc(count)
+
+    def transferred(self, direction: str, delivery: str, seconds: float) -> None:
+        """Record how long a transfer took, however it ended."""
+        self._transfers.labels(direction, delivery).observe(seconds)
 
     def spent(self, phase: str, seconds: float) -> None:
         """Record the time of one phase of a request."""
@@ -210,18 +233,15 @@ class Metrics:
 
     def sessions(self, count: int) -> None:
         """Record how many client processes are connected."""
-        self._sessions.set(count)
+        self.memory.sessions.set(count)
 
     def shared(self, count: int, locked: int, unlocked: int) -> None:
         """Record how many segments there are, and their bytes that are locked or not."""
-        self._segments.set(count)
-        self._segment_bytes.labels("locked").set(locked)
-        self._segment_bytes.labels("unlocked").set(unlocked)
+        self.memory.shared(count, locked, unlocked)
 
-    def follow(self, rings: Callable[[], int], memory: Callable[[], int]) -> None:
-        """Ask these for the figures of rings whenever somebody looks."""
-        self._rings.set_function(rings)
-        self._memory.set_function(memory)
+    def follow_audit(self, lag: Callable[[], float]) -> None:
+        """Ask this whenever somebody looks."""
+        self._audit_lag.set_function(lag)
 
     def follow_lock(self, locked: Callable[[], bool]) -> None:
         """Ask this whenever somebody looks."""
@@ -236,6 +256,8 @@ class Metrics:
         """Record which policy is in force, and whether the file could be one."""
         self._policy_generation.set(generation)
         self._policy_broken.set(broken)
+        if broken:
+            self._policy_failures.inc()
 
     def audited(self, last: Position, writable: bool) -> None:  # noqa: FBT001  (a hook's argument)
         """Record the audit log's last line, and whether there can be a next one."""
@@ -250,28 +272,3 @@ class Metrics:
     def draining(self) -> None:
         """Record that the daemon takes no new work."""
         self._draining.set(1)
-
-
-@contextlib.contextmanager
-def serve(metrics: Metrics, address: Address) -> Iterator[int]:
-    """Serve /metrics over HTTP, and give the port that was taken.
-
-    Raises:
-        ConfigurationError: the address can't be listened on.
-    """
-    try:
-        server, thread = start_http_server(address.port, address.host, metrics.registry)
-    except OSError as error:
-        raise ConfigurationError(
-            f"[metrics] address: can't listen on {address}: {error.strerror}"
-        ) from error
-    try:
-        yield server.server_port
-    finally:
-        # by itself it looks every half second whether it should end
-        ending = threading.Thread(target=server.shutdown)
-        ending.start()
-        server.socket.shutdown(socket.SHUT_RDWR)
-        ending.join()
-        server.server_close()
-        thread.join()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sealcar.errors import ConfigurationError, SealcarError, StorageError
 from sealcar_server.access.policy import Policy
 from sealcar_server.hardening.ownership import require_private
+from sealcar_server.keys.metering import UNMETERED, Meter
 from sealcar_server.keys.registry import open_provider
 from sealcar_server.keys.ring import KeyRing
 from sealcar_server.keys.signing import Publishers, Signer, Vouching
@@ -118,12 +119,14 @@ def keyring_of(
     using: Callable[[str, str, str], contextlib.AbstractContextManager[object]] = (
         lambda *_: contextlib.nullcontext()
     ),
+    meter: Meter = UNMETERED,
 ) -> KeyRing:
     """Make every key provider. One that can't be reached yet is no reason not to start.
 
     Args:
         settings: of the daemon.
         using: entered around each request to a provider.
+        meter: told of the cache, and of providers that answer or don't.
 
     Raises:
         ConfigurationError: one's setting is wrong.
@@ -142,6 +145,7 @@ def keyring_of(
         lifetime=settings.daemon.key_lifetime,
         using=using,
         check_interval=intervals,
+        meter=meter,
     )
 
 

@@ -158,12 +158,13 @@ def test_every_metric_is_described_with_its_labels() -> None:
         for cells in rows(OPERATIONS, "Metrics")
     }
     registry: Any = Metrics().registry
-    collectors = set(registry._collector_to_names)
+    # what is about the process comes from the library, and is described there
+    ours = [one for one in registry._collector_to_names if hasattr(one, "describe")]
     expected = {
         metric.name + {"counter": "_total", "info": "_info"}.get(metric.type, ""): set(
             collector._labelnames
         )
-        for collector in collectors
+        for collector in ours
         for metric in collector.describe()
     }
     described["sealcar_build_info"] = set()  # its labels are given when the daemon starts

@@ -57,7 +57,7 @@ def test_certificates_are_replaced_while_it_serves(fresh: Served) -> None:
     ):
         door.packages.List(pb.ListRequest())
     assert fresh.daemon.metric("sealcar_tls_broken") == 0
-    assert fresh.daemon.metric("sealcar_tls_certificate_end_seconds") > time.time()
+    assert fresh.daemon.metric("sealcar_tls_certificate_end_timestamp_seconds") > time.time()
 
 
 def test_broken_new_certificates_change_nothing_and_are_told(fresh: Served) -> None:

@@ -16,6 +16,7 @@ from sealcar_server.service.failing import place_of
 from sealcar_server.transfer.engine import Token
 from sealcar_server.transfer.reading import RingRead, SealedSource
 from sealcar_server.transfer.rings import SLOTS
+from sealcar_server.transfer.spent import Lending
 from sealcar_server.transfer.writing import PieceOrder, RingWrite
 
 if TYPE_CHECKING:
@@ -57,10 +58,8 @@ class Operation(abc.ABC):
         """
         raise ViolationError(WrongStateError(f"piece at {piece.offset} without a write"))
 
-    def refill(self, slot: int) -> None:
+    def refill(self, slot: int) -> None:  # noqa: B027  (only reads have a use for it)
         """Use a slot of the read ring that the client gave back."""
-        if self._flow is not None and not self.client_writes:
-            self._connection.door.services.engine.put(self._flow, Token(slot))
 
     def check(self) -> None:
         """End it if the client lost the right to it."""
@@ -97,15 +96,15 @@ class Operation(abc.ABC):
         """Clean up and answer, now that no worker is inside any more."""
 
     def _leave(
-        self, phase: str, size: int, error: SealcarError | None, delivery: str = "ring"
+        self, direction: str, size: int, error: SealcarError | None, delivery: str = "ring"
     ) -> None:
         connection = self._connection
         connection.operation = None
         connection.door.ended(connection.peer.principal)
         meter = connection.door.services.meter
-        meter.spent(phase, time.monotonic() - self._begun)
+        meter.transferred(direction, delivery, time.monotonic() - self._begun)
         if error is None:
-            meter.moved(phase, delivery, size)
+            meter.moved(direction, delivery, size)
 
 
 class ReadOperation(Operation):
@@ -117,6 +116,8 @@ class ReadOperation(Operation):
         super().__init__(connection, opened.permit)
         self._opened = opened
         self._source = SealedSource(opened.reader)
+        self._slots = min(SLOTS, self._source.count)
+        self._lending = Lending(self._slots, self._source.spent)
 
     @property
     def waits_for_client(self) -> bool:
@@ -133,15 +134,23 @@ class ReadOperation(Operation):
         except UnavailableError as error:
             self._flow.stop(error)
             return
-        for slot in range(min(SLOTS, self._source.count)):
+        for slot in range(self._slots):
             connection.door.services.engine.put(self._flow, Token(slot))
 
+    def refill(self, slot: int) -> None:
+        """Use a slot of the read ring that the client gave back."""
+        self._lending.returned(slot)
+        if self._flow is not None:
+            self._connection.door.services.engine.put(self._flow, Token(slot))
+
     def _announce(self, slot: int, offset: int, size: int) -> None:
+        self._lending.lent(slot)
         self._connection.rings.lent.add(slot)
         self._connection.send(pb.DaemonPacket(piece=pb.Piece(slot=slot, offset=offset, size=size)))
 
     def _ended(self, error: SealcarError | None) -> None:
         self._opened.close()
+        self._source.spent.tell(self._connection.door.services.meter)
         self._leave("read", self._source.size, error)
         if error is None:
             self._connection.answer(pb.DaemonPacket(done=pb.Done(size=self._source.size)))

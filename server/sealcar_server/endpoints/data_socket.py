@@ -75,9 +75,14 @@ class DataSocket:
         """Return how many rings are shared with clients now."""
         return sum(connection.rings.count for connection in list(self._connections))
 
-    def memory(self) -> int:
-        """Return the bytes of all rings and segments."""
-        return self._services.budget.used
+    def connections(self) -> int:
+        """Return how many connections there are."""
+        return len(self._connections)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
 
     def drain(self, timeout: float) -> bool:
         """Take no new request, and wait for the transfers under way; False: some are left."""

@@ -24,9 +24,13 @@ class Circuit:
     After one that wasn't, the next ones fail at once for a time that doubles with each failure, up
     to half a minute; each time is shortened by chance, so that many daemons don't return together.
     Then a single call tries. A refusal is an answer.
+
+    Args:
+        told: whether there was an answer, after each call that was let through.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[bool], None] = lambda _up: None) -> None:
+        self._told = told
         self._lock = threading.Lock()
         self._failures = 0
         self._until = 0.0
@@ -49,6 +53,7 @@ class Circuit:
         try:
             answer = act()
         except KeyUnavailableError as error:
+            self._told(False)  # noqa: FBT003  (a hook, called with what it is told)
             if now:
                 raise
             raise self._failed(before, error) from error.__cause__
@@ -67,6 +72,7 @@ class Circuit:
             return self._failures
 
     def _answered(self) -> None:
+        self._told(True)  # noqa: FBT003  (as above)
         with self._lock:
             self._failures, self._trying, self._problem = 0, False, ""
 

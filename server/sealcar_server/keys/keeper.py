@@ -32,6 +32,7 @@ class Keeper:
         interval: seconds between two looks.
         cached: tells how many keys there are to lose.
         on_refused: is called when they are lost.
+        told: whether the provider answered, whenever it was asked.
 
     Attributes:
         kind: of the provider.
@@ -44,11 +45,12 @@ class Keeper:
         interval: float,
         cached: Callable[[], int],
         on_refused: Callable[[], None],
+        told: Callable[[bool], None] = lambda _up: None,
     ) -> None:
         self.kind, self.version = provider.kind, ""
         self._provider, self._interval = provider, interval
         self._cached, self._on_refused = cached, on_refused
-        self._circuit = Circuit()
+        self._circuit = Circuit(told)
         self._look = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._watch, name="key-watch", daemon=True)

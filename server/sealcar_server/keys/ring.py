@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from sealcar.closing import Closing
 from sealcar.errors import KeyRefusedError, SealcarError
 from sealcar_server.keys.keeper import Keeper
+from sealcar_server.keys.metering import UNMETERED, Meter
 from sealcar_server.keys.provider import KekStatus
 from sealcar_server.sealing.encoding import enc
 
@@ -53,6 +54,7 @@ class KeyRing(Closing):
             version ("" while there is none yet); what it raises refuses the key.
         check_interval: seconds between two questions whether cached keys may still be used, by
             alias; `CHECK_INTERVAL` where an alias is missing.
+        meter: told of the cache, and of providers that answer or don't.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class KeyRing(Closing):
         lifetime: float,
         using: Callable[[str, str, str], AbstractContextManager[object]] = lambda *_: nullcontext(),
         check_interval: Mapping[str, float] | None = None,
+        meter: Meter = UNMETERED,
     ) -> None:
+        self._meter = meter
         self._using = using
         self._lifetime = lifetime
         self._entries: dict[bytes, _Entry] = {}
@@ -76,6 +80,7 @@ class KeyRing(Closing):
                 intervals.get(alias, CHECK_INTERVAL),
                 partial(self._caches, alias),
                 partial(self.forget, alias),
+                partial(meter.answered, alias),
             )
             for alias, provider in providers.items()
         }
@@ -106,8 +111,10 @@ class KeyRing(Closing):
         with self._changed:
             entry = self._entries.get(name)
             if entry and entry.expires > _now():
+                self._meter.cached("hit")
                 return entry.key.copy()
             forgotten = self._forgotten[alias]
+        self._meter.cached("miss")
         with self._using("unwrap", alias, wrapped.version):
             key = keeper.unwrap(wrapped, context)
         if self._lifetime > 0:
@@ -190,7 +197,14 @@ class KeyRing(Closing):
         self._keeper(alias)
         with self._changed:
             self._forgotten[alias] += 1
-            self._wipe([name for name, entry in self._entries.items() if entry.alias == alias])
+            names = [name for name, entry in self._entries.items() if entry.alias == alias]
+            self._meter.cached("forgotten", len(names))
+            self._wipe(names)
+
+    @property
+    def cached(self) -> int:
+        """How many unwrapped keys are held."""
+        return len(self._entries)
 
     def status(self) -> list[KekStatus]:
         """Ask every provider for its health."""
@@ -227,7 +241,9 @@ class KeyRing(Closing):
         with self._changed:
             while not self._closed:
                 now = _now()
-                self._wipe([name for name, entry in self._entries.items() if entry.expires <= now])
+                over = [name for name, entry in self._entries.items() if entry.expires <= now]
+                self._meter.cached("expired", len(over))
+                self._wipe(over)
                 # all lifetimes are equal, so the oldest entry expires first
                 oldest = next(iter(self._entries.values()), None)
                 self._changed.wait(oldest.expires - now if oldest else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import time
 from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
@@ -83,11 +84,15 @@ class SealedReader(Closing):
     def _open(self, index: int, span: Span, scratch: Scratch) -> None:
         sealed = scratch.plain[: span.size]
         place = Place(phase="authenticate", offset=span.plain_at, length=span.plain_size)
+        begun = time.perf_counter()
         try:
             with self._file as fd:
                 _read(fd, sealed, span.at)
+            read = time.perf_counter()
             last = index == self.layout.count - 1
             self._cipher.open(index, sealed, sealed[: span.plain_size], last=last)
+            scratch.read_seconds = read - begun
+            scratch.open_seconds = time.perf_counter() - read
         except InvalidTag:
             raise NotAuthenticError("the segment isn't authentic", place=place) from None
         except TruncatedError as error:

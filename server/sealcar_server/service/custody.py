@@ -48,6 +48,12 @@ class Custody(Closing):
         """Whether there is no ring."""
         return self._ring is None
 
+    @property
+    def cached(self) -> int:
+        """How many unwrapped package keys are held."""
+        ring = self._ring
+        return 0 if ring is None else ring.cached
+
     def wrap(self, alias: str, key: SecretBuffer, context: bytes) -> WrappedKey:
         """Wrap a key for a context; LockedError, or as the ring raises."""
         with self._using() as ring:

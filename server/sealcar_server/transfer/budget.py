@@ -73,6 +73,11 @@ class Budget:
         return self._used
 
     @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    @property
     def contended(self) -> bool:
         """Whether somebody waits."""
         return bool(self._waiting)

@@ -54,6 +54,16 @@ class Engine:
             for number in range(count)
         ]
 
+    @property
+    def workers(self) -> int:
+        """How many there are."""
+        return len(self._threads)
+
+    @property
+    def queued(self) -> int:
+        """How many tokens wait for a worker."""
+        return self._queue.qsize()
+
     def start(self) -> None:
         """Start the workers."""
         sys.setswitchinterval(_SWITCH_INTERVAL)

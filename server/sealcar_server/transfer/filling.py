@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING, Final
 
 from sealcar_server.transfer.engine import Token
 from sealcar_server.transfer.flow import Flow
+from sealcar_server.transfer.spent import Spent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +34,7 @@ class SegmentFill(Flow):
 
     Attributes:
         filled: bytes so far.
+        spent: where the time goes.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class SegmentFill(Flow):
         # next() of a count is atomic
         self._next, self._placed = itertools.count(), itertools.count(1)
         self.filled = 0
+        self.spent: Final = Spent()
 
     def begin(self) -> None:
         """Start the work."""
@@ -58,7 +62,15 @@ class SegmentFill(Flow):
         if index >= self._count:
             return False
         span = self._reader.read_segment(index, scratch)
+        begun = time.perf_counter()
         self._segment.put(span.plain_at, scratch.plain[: span.plain_size])
+        self.spent.add(
+            {
+                "read": scratch.read_seconds,
+                "decrypt": scratch.open_seconds,
+                "first-touch": time.perf_counter() - begun,
+            }
+        )
         with self._lock:
             self.filled += span.plain_size
         self._engine.put(self, token)

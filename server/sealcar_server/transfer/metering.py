@@ -12,7 +12,10 @@ class Meter(Protocol):
         """Count plaintext bytes: direction read or write; delivery ring, packet or segment."""
 
     def spent(self, phase: str, seconds: float, /) -> None:
-        """Take the time of a phase: "read", "write", "memory" (waiting for it), "publish"…."""
+        """Take the time of a phase: "read", "decrypt", "memory" (waiting for it), "fill"…."""
+
+    def transferred(self, direction: str, delivery: str, seconds: float, /) -> None:
+        """Take the time of a transfer, from its start to its end, well or not."""
 
     def shared(self, count: int, locked: int, unlocked: int, /) -> None:
         """Take how many segments there are, and their bytes that are locked in memory or not."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import time
 from typing import TYPE_CHECKING, Final
 
 from sealcar_server.transfer.flow import Flow
+from sealcar_server.transfer.spent import Spent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,22 +24,43 @@ SMALL: Final = 64_000
 
 
 class SealedSource:
-    """A payload that is decrypted segment by segment."""
+    """A payload that is decrypted segment by segment.
+
+    Attributes:
+        spent: where the time goes.
+    """
 
     def __init__(self, reader: SealedReader) -> None:
+        self.spent = Spent()
         self._reader = reader
         self.size = reader.layout.plain_size
         self.count = reader.layout.count
 
-    def put(self, index: int, scratch: Scratch, target: int) -> tuple[int, int]:
+    def put(
+        self, index: int, scratch: Scratch, target: int, *, fresh: bool = False
+    ) -> tuple[int, int]:
         """Copy one authentic piece to an address; return its offset and size.
+
+        Args:
+            index: of the piece.
+            scratch: where it is decrypted.
+            target: the address.
+            fresh: nobody has touched the memory there yet.
 
         Raises:
             DamagedError: it isn't what was sealed; nothing was copied.
             StorageError: it can't be read.
         """
         span = self._reader.read_segment(index, scratch)
+        begun = time.perf_counter()
         ctypes.memmove(target, scratch.address_of_plain, span.plain_size)
+        self.spent.add(
+            {
+                "read": scratch.read_seconds,
+                "decrypt": scratch.open_seconds,
+                "first-touch" if fresh else "place": time.perf_counter() - begun,
+            }
+        )
         return span.plain_at, span.plain_size
 
     def small(self, scratch: Scratch) -> bytes:
@@ -78,7 +101,8 @@ class RingRead(Flow):
         index = next(self._next)
         if index >= self._source.count:
             return False
-        offset, size = self._source.put(index, scratch, self._ring.address(token.slot))
+        fresh = self._ring.touch(token.slot)
+        offset, size = self._source.put(index, scratch, self._ring.address(token.slot), fresh=fresh)
         self._announce(token.slot, offset, size)
         # counted after the packet went out, or the end could overtake another worker's piece
         return next(self._announced) == self._source.count

@@ -38,6 +38,7 @@ class Ring:
 
     def __init__(self, *, client_writes: bool) -> None:
         self.client_writes = client_writes
+        self._touched: set[int] = set()
         try:
             descriptor = memory("sealcar-ring", SIZE)
             try:
@@ -64,6 +65,13 @@ class Ring:
     def address(self, slot: int) -> int:
         """Return where a slot begins."""
         return self._address + slot * SEGMENT
+
+    def touch(self, slot: int) -> bool:
+        """Tell whether a slot's memory wasn't used before; it is from now on."""
+        if slot in self._touched:
+            return False
+        self._touched.add(slot)
+        return True
 
     @property
     def held(self) -> bool:

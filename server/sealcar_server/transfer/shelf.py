@@ -190,6 +190,8 @@ class Shelf:
             shelved.close()
             return
         self._place.meter.spent("fill", time.monotonic() - shelved.used)
+        if shelved.fill is not None:
+            shelved.fill.spent.tell(self._place.meter)
         shelved.stage = Stage.READY
         waiting, shelved.waiting = shelved.waiting, set()
         for receiver in waiting:

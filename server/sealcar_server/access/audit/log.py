@@ -76,6 +76,8 @@ class AuditLog:
         self._dirty = self._broken = self._half = False
         self._lost = 0
         self._retry_at = 0.0
+        self._dirty_since = 0.0
+        self._syncing: list[float] = []
         try:
             self._begin(tail_of(folder))
         except OSError as error:
@@ -95,6 +97,13 @@ class AuditLog:
         return not self._broken
 
     @property
+    def lag(self) -> float:
+        """For how many seconds the oldest line waits that may not be on the disk yet."""
+        with self._lock:
+            since = [*self._syncing, *([self._dirty_since] if self._dirty else [])]
+        return time.monotonic() - min(since) if since else 0.0
+
+    @property
     def required(self) -> bool:
         """Whether what can't be written is refused."""
         return self._options.required
@@ -110,7 +119,7 @@ class AuditLog:
                 lost = {"lost": self._lost} if self._lost else {}
                 self._append(event, {**values, **lost})
                 self._lost = 0
-                self._dirty = True
+                self._dirtied()
             if at_once:
                 self._sync()
         except OSError as error:
@@ -189,19 +198,28 @@ class AuditLog:
         mac = chain.mac(text)
         return line_of(text, mac), Position(sequence, mac)
 
+    def _dirtied(self) -> None:
+        if not self._dirty:
+            self._dirty, self._dirty_since = True, time.monotonic()
+
     def _sync(self) -> None:
         with self._lock:
             if not self._dirty:
                 return
-            self._dirty = False
             # a copy: the file may be full, and closed, before this one is done
             fd = os.dup(self._fd)
+            since = self._dirty_since
+            self._syncing.append(since)
+            self._dirty = False
         try:
             os.fsync(fd)
         except OSError:
-            self._dirty = True
+            with self._lock:
+                self._dirty, self._dirty_since = True, since
             raise
         finally:
+            with self._lock:
+                self._syncing.remove(since)
             os.close(fd)
 
     def _keep(self) -> None:
@@ -245,7 +263,8 @@ class AuditLog:
             self._chain.close()
             chain.advance()
             self._path, self._fd, self._size = path, fd, len(line)
-            self._chain, self._last, self._dirty = chain, position, True
+            self._chain, self._last = chain, position
+            self._dirtied()
 
     def _new_key(self) -> tuple[SecretBuffer, dict[str, str]]:
         key = SecretBuffer.random(KEY)

@@ -83,6 +83,10 @@ class Trail:
         self._counters = counters or _NoCounters()
         self._refusals = Refusals(self._refused)
 
+    def lag(self) -> float:
+        """Return for how many seconds the oldest line waits that may not be on the disk yet."""
+        return self.log.lag if self.log is not None else 0.0
+
     @contextmanager
     def decision(self, principal: Principal, right: Right, **place: str | int) -> Iterator[Entry]:
         """Account for a decision and what came of it, before whoever asked hears of it.
