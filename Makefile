@@ -1,7 +1,7 @@
 # make demo: set up and show the main job. make test: set up and run everything that a change must pass.
 PYTHON ?= python3
 UV     := .uv/bin/uv
-CFILES := $(wildcard client/sealcar/native/*.c tests/native/*.c)
+CFILES := $(wildcard client/c/*.c client/sealcar/native/*.c tests/native/*.c)
 INPUTS := pyproject.toml hatch_build.py $(shell find proto -type f) $(wildcard client/sealcar/native/*.[ch])
 # the interpreter is the one named, never a download; the runtime keeps no event database
 export UV_PYTHON_DOWNLOADS := never
@@ -37,7 +37,7 @@ lint: .venv/.made
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/buf lint
-	$(or $(CC),cc) -std=c11 -Wall -Wextra -Werror -fsyntax-only $(CFILES)
+	$(or $(CC),cc) -std=c11 -Wall -Wextra -Werror -fsyntax-only -Iclient/c -Iclient/sealcar/native $(CFILES)
 
 # A suite runs whole on the newest runtime; on 1.30 only what depends on the runtime's version.
 test: lint unit conformance integration attack e2e

@@ -1,10 +1,20 @@
-/* The facts of ONNX Runtime's C ABI that the native part needs, by slot number: its tables are
- * append-only, so a slot never moves. No header of the runtime is used. */
+/* The facts of ONNX Runtime's C ABI that the native part and the C client (client/c) need, by slot
+ * number: its tables are append-only, so a slot never moves. No header of the runtime is used. */
 #ifndef SEALCAR_ABI_H
 #define SEALCAR_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* the runtime's own names of what stays closed to us */
+typedef struct OrtStatus OrtStatus;
+typedef struct OrtAllocator OrtAllocator;
+
+/* OrtReadNamedBufferFunc and OrtWriteNamedBufferFunc, the same in both generations of the callback
+ * interface; NULL means success */
+typedef OrtStatus *(*read_named)(void *state, const char *name, OrtAllocator *allocator,
+                                 void **buffer, size_t *size);
+typedef OrtStatus *(*write_named)(void *state, const char *name, const void *data, size_t size);
 
 struct api_base {
     const void *(*get_api)(uint32_t version);
@@ -12,10 +22,10 @@ struct api_base {
 };
 
 /* the first members of the runtime's allocator */
-struct allocator {
+struct OrtAllocator {
     uint32_t version;
-    void *(*alloc)(struct allocator *, size_t);
-    void (*free)(struct allocator *, void *);
+    void *(*alloc)(OrtAllocator *, size_t);
+    void (*free)(OrtAllocator *, void *);
 };
 
 /* every runtime from 1.28 on accepts this version, and returns the same table for each it accepts */
@@ -26,11 +36,20 @@ enum {
     CREATE_STATUS = 0,
     TENSOR_DATA = 51,
     RELEASE_STATUS = 93,
+    GET_COMPILE_API = 294,
     GET_EP_API = 317,
     TENSOR_SIZE = 318,
     CREATE_INITIALIZER_INFO = 389,
     GET_EXPERIMENTAL = 422,
+    SET_READ = 426, /* since 1.31 */
 };
+
+/* the compile table */
+enum { COMPILE_SET_WRITE = 16 }; /* since 1.31 */
+
+/* what 1.28 to 1.30 have in place of the two since 1.31 */
+#define OLD_SET_READ "OrtApi_SessionOptions_SetEpContextDataReadFunc_SinceV28"
+#define OLD_SET_WRITE "OrtCompileApi_ModelCompilationOptions_SetEpContextDataWriteFunc_SinceV28"
 
 /* the providers' table; from CONFIG_GET on since 1.31 */
 enum {

@@ -20,7 +20,7 @@ struct outcome {
 };
 
 struct read_io {
-    struct allocator *allocator;
+    OrtAllocator *allocator;
     void *data;
     size_t size;
 };
@@ -76,7 +76,7 @@ static void *status_of(struct outcome *out, const char *fallback)
 }
 
 /* OrtWriteNamedBufferFunc */
-void *sealcar_write(void *state, const char *name, const void *data, size_t size)
+OrtStatus *sealcar_write(void *state, const char *name, const void *data, size_t size)
 {
     struct outcome out = {0};
     if (!name || (!data && size))
@@ -96,7 +96,8 @@ void *sealcar_allocate(struct read_io *io, size_t size)
 }
 
 /* OrtReadNamedBufferFunc */
-void *sealcar_read(void *state, const char *name, void *allocator, void **buffer, size_t *size)
+OrtStatus *sealcar_read(void *state, const char *name, OrtAllocator *allocator, void **buffer,
+                        size_t *size)
 {
     struct outcome out = {0};
     struct read_io io = {allocator, NULL, 0};
