@@ -122,7 +122,9 @@ OPENINGS: Final[dict[str, Said]] = {
     "a payload larger than every memory": opened(size=2**63),
     "nothing": said(pb.DaemonPacket(opened=payloads_pb2.OpenResponse())),
     "pages without end": said(
-        pb.DaemonPacket(opened=payloads_pb2.OpenResponse(scope=SCOPE, next_page_token="more")  # noqa: S106  (of a page))
+        pb.DaemonPacket(
+            opened=payloads_pb2.OpenResponse(scope=SCOPE, next_page_token="more")  # noqa: S106  (of a page)
+        )
     ),
 }
 
