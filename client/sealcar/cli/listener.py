@@ -75,21 +75,11 @@ def asks_the_daemon(command: Callable[..., None]) -> Callable[..., None]:
 
     for option in reversed(_OVER_TLS):
         connected = option(connected)
-    return _of_this_machine(connected)
+    return of_this_machine(connected)
 
 
-def asks_the_daemon_here(command: Callable[..., None]) -> Callable[..., None]:
-    """Do the same for a command that only a daemon on this machine can answer."""
-
-    @wraps(command)
-    def connected(socket: Path | None, timeout: float, **options: object) -> None:
-        with _reached(socket, {}, timeout) as client:
-            command(client, **options)
-
-    return _of_this_machine(connected)
-
-
-def _of_this_machine(command: Callable[..., None]) -> Callable[..., None]:
+def of_this_machine(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command `--socket` and `--timeout`."""
     socket = click.option(
         "--socket",
         type=_FILE,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sealcar.cli import report, tables
-from sealcar.cli.listener import asks_the_daemon_here, prints_json
+from sealcar.cli import probing, report
+from sealcar.cli.listener import of_this_machine, prints_json
 from sealcar.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ SESSION: Final = {
 
 @click.command(
     short_help="Say how the daemon is.",
-    epilog=report.examples("sealcar status", "sealcar status --json --admin /run/sealcar/admin"),
+    epilog=report.examples(
+        "sealcar status",
+        "sealcar status --json --admin /run/sealcar/admin",
+        "sealcar status --probe=ready --timeout 2",
+    ),
 )
 @click.option(
     "--admin",
@@ -40,9 +44,23 @@ SESSION: Final = {
     show_envvar=True,
     help="Directory with the daemon's admin socket; with it keys, policy and audit log are shown.",
 )
+@click.option(
+    "--probe",
+    type=click.Choice(["live", "ready"]),
+    is_flag=False,
+    flag_value="live",
+    help="Print nothing, and end quickly; with `ready` a locked daemon is exit code 7.",
+)
 @prints_json
-@asks_the_daemon_here
-def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
+@of_this_machine
+def status(
+    socket: Path | None,
+    timeout: float,
+    *,
+    admin: Path | None,
+    probe: str | None,
+    as_json: bool,
+) -> None:
     """Say whether the daemon serves, how clients are isolated from it, and how its keys are.
 
     Exit code 0 while it serves, 4 while it doesn't: fit for a probe of liveness. One that an
@@ -50,6 +68,16 @@ def status(client: Client, *, admin: Path | None, as_json: bool) -> None:
     who can open the admin socket also see every key-encryption key, asked for its health now, the
     policy in force, what the daemon gave up at its start and the last line of the audit log.
     """
+    if probe is not None:
+        probing.probe(socket, timeout, ready=probe == "ready")
+        return
+    import sealcar  # noqa: PLC0415  (loads the transport, which probes needn't)
+
+    with sealcar.connect(socket, timeout=timeout) as client:
+        _tell(client, admin, as_json=as_json)
+
+
+def _tell(client: Client, admin: Path | None, *, as_json: bool) -> None:
     state = client.state()
     inside = None if admin is None else _inside(admin)
     if not state.serving:
@@ -115,6 +143,8 @@ def show_keys(keys: KeysStatus) -> None:
     if keys.locked:
         click.echo("LOCKED: the daemon has no key before `sealcar unlock`")
         return
+    from sealcar.cli import tables  # noqa: PLC0415  (loads rich, which probes needn't)
+
     tables.show(
         ["key", "provider", "version", "state", "package keys cached", "revoked"],
         [
