@@ -1,16 +1,15 @@
-"""Weights that a session uses where they lie, which is what makes sharing them worth while.
+"""Weights that a session uses where they lie: not copied, and so sooner there.
 
 The runtime borrows an initializer that is given by name, and asks three things for it: it wants the
-external file to exist (an empty one will do: it is made for as long as the session is), it believes
+external file to exist (an empty one will do: it is made for as long as loading takes), it believes
 type and shape (they are the model's own here), and it copies what it packs for speed, unless it is
-told not to. An optimisation that computes with weights before the session runs reads them from the
-file, and fails: then the session is made with copies of its own.
+told not to, as it is for shared weights. An optimisation that computes with weights before the
+session runs reads them from the file, and fails: then the session is made with copies of its own.
 """
 
 from __future__ import annotations
 
 import posixpath
-import re
 import tempfile
 import weakref
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sealcar.errors import SealcarError, WrongStateError
-from sealcar.ort import abi, configured, runtime, scopes
+from sealcar.ort import abi, configured, lending, scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,16 +28,13 @@ if TYPE_CHECKING:
     from sealcar.ort.sessions import Provider
 
 UNPACKED: Final = "session.disable_prepacking"
+_DEFAULT: Final = (-1, 2)  # warnings
 _FATAL: Final = 4
-_OF_THE_MODEL: Final = re.compile(r"graph\.initializer\[\d+\]")
-# by TensorProto.DataType, the numpy type of an element: those that fill whole bytes
-_TYPES: Final = {
-    **dict.fromkeys((1,), "<f4"),
-    **dict.fromkeys((2, 17, 18, 19, 20), "u1"),
-    **dict.fromkeys((4, 10, 16), "<u2"),
-    **dict(zip((3, 5, 6, 7), ("i1", "<i2", "<i4", "<i8"), strict=True)),
-    **dict(zip((9, 11, 12, 13), ("?", "<f8", "<u4", "<u8"), strict=True)),
-}
+# what an optimisation on the CPU surely computes with: the operator's name as a node has it
+_COMPUTED_WITH: Final = tuple(
+    bytes((0x22, len(name))) + name
+    for name in (b"Conv", b"ConvTranspose", b"ConvInteger", b"BatchNormalization")
+)
 
 
 @dataclass
@@ -65,15 +61,24 @@ def possible(
     session_options: SessionOptions,
     providers: Sequence[Provider] | None,
     entries: Mapping[str, str],
+    model: bytes,
+    *,
+    shared: bool,
 ) -> bool:
-    """Tell whether a session with these options could use weights where they lie.
+    """Tell whether a session of a model with these options could use weights where they lie.
 
-    Only the CPU provider does, and only if the caller doesn't insist on packing.
+    Only the CPU provider does; shared ones only if the caller doesn't insist on packing, private
+    ones only if the model has nothing in it that they are surely computed with.
 
     Raises:
         RuntimeSupportError: no session can be made with these options.
     """
-    if entries.get(UNPACKED) == "0":
+    if shared and entries.get(UNPACKED) == "0":
+        return False
+    if not shared and any(name in model for name in _COMPUTED_WITH):
+        return False
+    named = (each if isinstance(each, str) else each[0] for each in providers or ())
+    if any(name != configured.CPU for name in named):
         return False
     return configured.configured(session_options, providers).names == (configured.CPU,)
 
@@ -82,74 +87,65 @@ def session(
     session_options: SessionOptions,
     weights: Sequence[Tensor],
     files: Files,
-    make: Callable[[], Session],
-) -> Session | None:
-    """Return a session that borrows all weights, and keeps them; None: it has to copy them.
+    ways: tuple[Callable[[], Session], Callable[[], Session]],
+    *,
+    shared: bool,
+) -> Session:
+    """Return a session that borrows all weights, or else one that was made the other way.
 
     Args:
-        session_options: that `make` uses.
+        session_options: that both ways use.
         weights: every tensor of the model that lies in a file.
         files: as `initializers.fetch` returns them.
-        make: makes the session.
+        ways: make the session; the second one with copies of the weights.
+        shared: the memory is other processes' too, so nothing is packed.
 
     Raises:
         WrongStateError: the options were lent weights of these names before.
     """
-    values = _values(weights, files)
+    make, otherwise = ways
+    values = lending.values(weights, files, own=not shared)
     if not values:
-        return None
+        return otherwise()
     loan = _lend(session_options, values)
+    # what was lent once is used the other way, too
+    made = _borrowing(session_options, loan, files, make, shared=shared) or otherwise()
+    made.keep(lending.kept(weights, values, own=not shared))
+    return made
+
+
+def _borrowing(
+    session_options: SessionOptions,
+    loan: _Loan,
+    files: Files,
+    make: Callable[[], Session],
+    *,
+    shared: bool,
+) -> Session | None:
     severity = session_options.log_severity_level
     try:
         with tempfile.TemporaryDirectory(prefix="sealcar-") as folder:
             _place(Path(folder), files)
             loan.folder = folder
             _set(session_options, scopes.WEIGHTS_FOLDER, folder)
-            _set(session_options, UNPACKED, "1")
-            # that it can't be done this way is no error
-            session_options.log_severity_level = _FATAL
-            made = make()
+            if shared:
+                _set(session_options, UNPACKED, "1")
+            # that it can't be done this way is no error; who set it wants to see what there is
+            if severity in _DEFAULT:
+                session_options.log_severity_level = _FATAL
+            return make()
     except _cant_be_done():
         loan.folder = ""
         _set(session_options, scopes.WEIGHTS_FOLDER, "")
-        _set(session_options, UNPACKED, "0")
+        if shared:
+            _set(session_options, UNPACKED, "0")
         return None
     finally:
         session_options.log_severity_level = severity
-    made.keep(values)
-    return made
 
 
 def _cant_be_done() -> tuple[type[Exception], ...]:
     return (OSError, SealcarError, *abi.failures())
-
-
-def _values(weights: Sequence[Tensor], files: Files) -> dict[str, Any]:
-    """Return each weight over the memory of its file; nothing if one can't be borrowed."""
-    values: dict[str, Any] = {}
-    for tensor in weights:
-        value = _value(tensor, files)
-        if value is None or tensor.name in values:
-            return {}
-        values[tensor.name] = value
-    return values
-
-
-def _value(tensor: Tensor, files: Files) -> object | None:
-    numpy = runtime.numpy()
-    external, kind, size = tensor.external, _TYPES.get(tensor.data_type), tensor.byte_size
-    if external is None or kind is None or not size or not _OF_THE_MODEL.fullmatch(tensor.path):
-        return None
-    file = files[f"./{external.location}"]
-    if external.length not in (None, size) or external.offset + size > file.nbytes:
-        return None
-    start = numpy.frombuffer(file, "u1")[external.offset : external.offset + size]
-    data = start.view(kind).reshape(tensor.dims)
-    if not data.flags.aligned:
-        return None
-    make = runtime.onnxruntime().OrtValue.ortvalue_from_numpy_with_onnx_type
-    value: Any = make(data, tensor.data_type)
-    return value if value.data_ptr() == data.ctypes.data else None
 
 
 def _lend(session_options: SessionOptions, values: Mapping[str, Any]) -> _Loan:

@@ -26,7 +26,7 @@ from sealcar.ort.sessions import sealed_session
 from sealcar.ort.sources import SealedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sealcar.client import Client
     from sealcar.ort.callbacks import Registration
@@ -111,12 +111,14 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
             go after loading.
         providers: as InferenceSession takes them.
         initializers: where external weights of a variant in a store lie. "private", the default:
-            in memory of this process, which the runtime copies from and then gives back. "shared":
-            in memory that every process uses which loads them so, and that the daemon counts; for
-            servers with many workers of one model. A session on the CPU alone uses them where they
-            lie, unpacked, which is slower for matrix multiplications (`session.disable_prepacking`,
-            set by the caller to "0", keeps them packed, each process its own); any other session
-            copies from there.
+            in memory of this process. "shared": in memory that every process uses which loads them
+            so, and that the daemon counts; for servers with many workers of one model. A session
+            on the CPU alone uses them where they lie: private ones until it has packed a copy,
+            whose original then goes; shared ones unpacked, which is slower for matrix
+            multiplications (`session.disable_prepacking`, set by the caller to "0", keeps them
+            packed, each process its own). It logs nothing then, unless `log_severity_level` was
+            set. Any other session copies from there, and so does one of a model whose weights the
+            runtime computes with while it loads them.
         allow_plaintext_files: go on although options could write plaintext into files.
         allow_unsupported: go on although a compiled variant's provider isn't in the session, says
             that it doesn't support it, or has an older SDK than it was compiled with: for a plugin
@@ -195,18 +197,28 @@ def _load(
     files = weights.fetch(source, model.files)
     keeps = any(entries.get(key) == "1" for key in _BORROWING)
     make = partial(_session, model.data, own, providers, registration, keeps=keeps)
-    session = None
-    if shared and files and not model.blobs and borrowing.possible(own, providers, entries):
-        session = borrowing.session(own, model.weights, files, make)
-    if session is None:
-        weights.lend(own, files)
-        session = make()
+    copying = partial(_copying, own, files, make)
+    if (
+        files
+        and not model.blobs
+        and borrowing.possible(own, providers, entries, model.data, shared=shared)
+    ):
+        ways = (make, copying)
+        session = borrowing.session(own, model.weights, files, ways, shared=shared)
+    else:
+        session = copying()
     if model.blobs and not reader.served and entries.get(_SHARED) != "1":
         raise RuntimeSupportError(
             "the execution provider made a session without asking for the variant's blobs, so they "
             "came from elsewhere; compile the variant with embed=True"
         )
     return session
+
+
+def _copying(own: SessionOptions, files: weights.Files, make: Callable[[], Session]) -> Session:
+    """Make a session that copies what it needs of files that lie in memory."""
+    weights.lend(own, files)
+    return make()
 
 
 def _settings(

@@ -60,6 +60,14 @@ def advise_huge(address: int, size: int) -> None:
         _libc.madvise(first, (address + size) // _PAGE * _PAGE - first, mmap.MADV_HUGEPAGE)
 
 
+def give_back(address: int, size: int) -> None:
+    """Give the system the whole pages of private memory that nobody reads any more."""
+    first = -(-address // _PAGE) * _PAGE
+    last = (address + size) // _PAGE * _PAGE
+    if last > first:
+        _libc.madvise(first, last - first, mmap.MADV_DONTNEED)
+
+
 class PrivateMemory:
     """Anonymous memory of this process: on huge pages where large, never in a core dump.
 
