@@ -79,3 +79,26 @@ def test_a_composed_daemon_has_no_power_and_no_way_to_get_one() -> None:
     daemon = COMPOSE.split("  application:")[0]
     for line in ("read_only: true", "cap_drop: [ALL]", 'security_opt: ["no-new-privileges:true"]'):
         assert line in daemon
+
+
+def test_the_service_tells_its_manager_how_it_is() -> None:
+    # the second is what systemd knows from 253 on; an older one ignores it
+    assert directives("Type") == ["notify", "notify-reload"]
+    assert directives("NotifyAccess") == ["main"]
+    assert int(directives("WatchdogSec")[0]) > 2
+    # the daemon has to see uids as they are
+    assert directives("PrivateUsers") == []
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_the_service_is_as_closed_as_systemd_can_make_one_that_serves_networks() -> None:
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=20"]
+    judged = subprocess.run(
+        [*command, str(DEPLOY / "systemd" / "sealcar.service")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # of 100, where 0 is a service that can do nothing
+    assert judged.returncode == 0, judged.stdout
+    assert "OK" in judged.stdout.splitlines()[-1]
