@@ -144,7 +144,12 @@ class Daemon:
         self.log_path.write_bytes(b"")
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command(), env=environment(), stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                self.command(),
+                # as in the unit of systemd: without it, a daemon begins twice
+                env=environment({"LD_BIND_NOW": "1"}),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
         deadline = time.monotonic() + timeout
         while not any(line.get("event") == READY for line in self.log):

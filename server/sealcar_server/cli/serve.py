@@ -49,6 +49,7 @@ def serve(config: Path | None, assignments: tuple[str, ...], **common: str | Non
     Settings come from the file, over it from SEALCARD_SECTION_KEY in the environment, over that
     from the command line. It logs to standard error: JSON, or coloured text on a terminal.
     """
+    process.link_at_once()
     process.harden()
     names = {"metrics": "metrics.address", "log_level": "log.level", "log_format": "log.format"}
     flags = [f"{names[key]}={value}" for key, value in common.items() if value is not None]

@@ -14,7 +14,28 @@ from sealcar.errors import InternalError, ResourceError
 from sealcar_server.hardening import kernel
 
 _PR_SET_DUMPABLE: Final = 4
+_AT_ONCE: Final = "LD_BIND_NOW"  # of ld.so(8)
 STEPS: Final = ("no core", "not dumpable", "umask 077")
+
+
+def link_at_once() -> None:
+    """Have all functions of libraries looked up before a key is there, beginning anew if need be.
+
+    Else ld.so looks each one up at its first call. It saves the vector registers on that thread's
+    stack meanwhile, in which there may be a key that was copied a moment ago, and leaves it there.
+
+    Raises:
+        ResourceError: the program can't begin anew.
+    """
+    if os.environ.get(_AT_ONCE):
+        return
+    os.environ[_AT_ONCE] = "1"
+    try:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  (itself)
+    except OSError as error:
+        raise ResourceError(
+            f"the daemon can't begin anew: {error.strerror}; set {_AT_ONCE}=1 for it"
+        ) from error
 
 
 def harden() -> None:
