@@ -3,13 +3,15 @@ PYTHON ?= python3
 UV     := .uv/bin/uv
 CFILES := $(wildcard client/c/*.c client/sealcar/native/*.c tests/native/*.c)
 INPUTS := pyproject.toml hatch_build.py $(shell find proto -type f) $(wildcard client/sealcar/native/*.[ch])
+# what clients were generated from: the contract may only grow since
+RELEASED = $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 # the interpreter is the one named, never a download; the runtime keeps no event database
 export UV_PYTHON_DOWNLOADS := never
 export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e soak fuzz bench lock dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench lock dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -37,6 +39,7 @@ lint: .venv/.made
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/buf lint
+	test ! -e .git || .venv/bin/buf breaking --against ".git#ref=$(RELEASED)"
 	$(or $(CC),cc) -std=c11 -Wall -Wextra -Werror -fsyntax-only -Iclient/c -Iclient/sealcar/native $(CFILES)
 
 # A suite runs whole on the newest runtime; on 1.30 only what depends on the runtime's version.
@@ -50,6 +53,10 @@ e2e: venv
 # long comparisons with other implementations; not part of `make test`
 soak: .venv/.made
 	.venv/bin/python -m pytest tests/soak
+
+# clients in other languages, where their toolchains are; their package managers fetch what the lock files name
+languages: .venv/.made
+	.venv/bin/python -m pytest tests/languages
 
 # coverage-guided, each target for so many seconds; not part of `make test`
 FUZZ_SECONDS ?= 60

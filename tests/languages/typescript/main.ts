@@ -1,0 +1,78 @@
+// A client of sealcar's gRPC socket in TypeScript: lists, reads a payload as a stream, writes it as a new variant.
+//
+//   node main.js SOCKET PACKAGE COMPONENT VARIANT PAYLOAD NEW_VARIANT
+import { createHash } from "node:crypto";
+import { credentials, type ServiceError } from "@grpc/grpc-js";
+import { PayloadKind, Scope } from "./generated/sealcar/v1/common";
+import { ListRequest, type ListResponse, PackageStoreClient } from "./generated/sealcar/v1/package_store";
+import {
+  type BeginResponse, CommitRequest, type CommitResponse, type OpenResponse, PayloadsClient, ReadRequest,
+  type ReadResponse, WriteRequest,
+} from "./generated/sealcar/v1/payloads";
+
+const PIECE = 512 << 10;
+const [socket, name, component, variant, payload, added] = process.argv.slice(2);
+const store = new PackageStoreClient(`unix:${socket}`, credentials.createInsecure());
+const payloads = new PayloadsClient(`unix:${socket}`, credentials.createInsecure());
+
+type Answer<T> = (error: ServiceError | null, answer: T) => void;
+
+function call<T>(begin: (answer: Answer<T>) => unknown): Promise<T> {
+  return new Promise((resolve, reject) =>
+    begin((error, answer) => (error ? reject(error) : resolve(answer))),
+  );
+}
+
+async function list(): Promise<string[]> {
+  const names: string[] = [];
+  let pageToken = "";
+  do {
+    const page = await call<ListResponse>((answer) => store.list(ListRequest.fromPartial({ pageToken }), answer));
+    names.push(...page.packages.map((one) => one.package!.name));
+    pageToken = page.nextPageToken;
+  } while (pageToken);
+  return names;
+}
+
+// A payload counts only when its stream ended without an error, which the loop throws.
+async function read(scope: Scope, name: string): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for await (const piece of payloads.read(ReadRequest.fromPartial({ scope, name }))) {
+    pieces.push(Buffer.from((piece as ReadResponse).data));
+  }
+  return Buffer.concat(pieces);
+}
+
+async function write(transaction: Buffer, name: string, kind: PayloadKind, data: Buffer): Promise<void> {
+  await call<unknown>((answer) => {
+    const stream = payloads.write(answer);
+    stream.write(WriteRequest.fromPartial({ begin: { transaction, name, kind } }));
+    for (let at = 0; at < data.length; at += PIECE) {
+      stream.write(WriteRequest.fromPartial({ data: data.subarray(at, at + PIECE) }));
+    }
+    stream.end();
+  });
+}
+
+async function main(): Promise<void> {
+  const packages = await list();
+  const scope = Scope.fromPartial({ package: { name }, component, variant });
+  const opened = await call<OpenResponse>((answer) => payloads.open({ scope, pageToken: "" }, answer));
+  const data = await read(opened.scope!, payload);
+  const model = await read(opened.scope!, "model.onnx");
+  const target = { ...scope, variant: added };
+  const begun = await call<BeginResponse>((answer) => payloads.begin({ scope: target }, answer));
+  await write(begun.transaction, "model.onnx", PayloadKind.PAYLOAD_KIND_MODEL, model);
+  await write(begun.transaction, payload, PayloadKind.PAYLOAD_KIND_BLOB, data);
+  const commit = CommitRequest.fromPartial({ transaction: begun.transaction, payloads: 2 });
+  const committed = await call<CommitResponse>((answer) => payloads.commit(commit, answer));
+  const sha256 = createHash("sha256").update(data).digest("hex");
+  console.log(JSON.stringify({ packages, sha256, generation: Number(committed.scope!.generation) }));
+  store.close();
+  payloads.close();
+}
+
+main().catch((error) => {
+  console.error(String(error));
+  process.exitCode = 1;
+});
