@@ -153,13 +153,23 @@ class _Daemon:
         if self._access is not None:
             self._grpc.start_tls(self._access)
         self.service.serve_behind(
-            Doors(self._data, self._sessions, self._grpc.streams, self._grpc.servers)
+            Doors(
+                self._data,
+                self._sessions,
+                self._grpc.streams,
+                self._grpc.servers,
+                unlocked=self.service.standing.begin,
+            )
         )
+        self.service.prefetcher.serve_behind(self._data)
         # last: whoever is answered there knows that all sockets are there
         self._watched.serve()
         self.policy.follow(self._data.policy_changed)
         self.policy.follow(self._revoke)
         confinement.complete()
+        self.service.standing.want(settings.prefetch.packages, shared=settings.prefetch.shared)
+        stack.callback(self.service.standing.close)
+        self.service.standing.begin()
         self._watched.ready()
         # what is there by now stays: looking for garbage in it would hold up every thread
         gc.collect()

@@ -187,7 +187,9 @@ class GrpcDoors:
         )
         servicers = Servicers(
             PackagesServicer(parts.service, caller, receiver, parts.meter),
-            PayloadsServicer(parts.service.payloads, receiver, parts.meter),
+            PayloadsServicer(
+                parts.service.payloads, receiver, parts.meter, parts.service.prefetcher
+            ),
         )
         server = public_server(listen, guard, self._threads, servicers, options=options)
         self._serve(server)

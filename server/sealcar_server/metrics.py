@@ -75,6 +75,13 @@ class Metrics:
             ["direction", "delivery"],
             registry=registry,
         )
+        self._prefetched = Counter(
+            "sealcar_prefetched_bytes",
+            "Plaintext bytes that were got ready before anybody read them, by where they are: "
+            "segment (decrypted), cache (their ciphertext in the page cache).",
+            ["delivery"],
+            registry=registry,
+        )
         self._phases = Histogram(
             "sealcar_phase_seconds",
             "Time by what was being done for a request; of payloads, over all pieces together.",
@@ -171,6 +178,8 @@ class Metrics:
             "0 while the audit log can't be written.",
             registry=registry,
         )
+        # a daemon without an audit log lacks nothing that could be written
+        self._audit_writable.set(1)
         self._audit_lag = Gauge(
             "sealcar_audit_lag_seconds",
             "For how long the oldest line of the audit log waits that may not be on the disk yet.",
@@ -202,10 +211,16 @@ class Metrics:
             self._bytes.labels(direction, delivery)
         for direction in ("read", "write"):
             self._bytes.labels(direction, "grpc")
+        for delivery in ("cache", "segment"):
+            self._prefetched.labels(delivery)
 
     def moved(self, direction: str, delivery: str, count: int) -> None:
         """Count plaintext bytes: direction read or write; delivery ring, packet, segment, grpc."""
         self._bytes.labels(direction, delivery).inc(count)
+
+    def prefetched(self, delivery: str, count: int) -> None:
+        """Count plaintext bytes that were got ready: in the "cache", or in a "segment"."""
+        self._prefetched.labels(delivery).inc(count)
 
     def transferred(self, direction: str, delivery: str, seconds: float) -> None:
         """Record how long a transfer took, however it ended."""

@@ -19,6 +19,7 @@ from sealcar_server.settings_sections import (
     Log,
     Metrics,
     PolicyFile,
+    Prefetch,
     Rollback,
     Spec,
     Store,
@@ -43,6 +44,7 @@ class Settings:
     keys: Mapping[str, Key]
     policy: PolicyFile
     transfer: Transfer
+    prefetch: Prefetch
     transit: Transit
     limits: Limits
     rollback: Rollback
@@ -61,6 +63,7 @@ Section = (
     | Key
     | PolicyFile
     | Transfer
+    | Prefetch
     | Transit
     | Limits
     | Rollback
@@ -76,6 +79,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "store": Store,
     "policy": PolicyFile,
     "transfer": Transfer,
+    "prefetch": Prefetch,
     "transit": Transit,
     "limits": Limits,
     "rollback": Rollback,

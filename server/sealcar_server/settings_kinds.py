@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from sealcar.errors import ConfigurationError
+from sealcar.address import Address as Package
+from sealcar.errors import ConfigurationError, SealcarError
 from sealcar.names import shown
 from sealcar_server import sizes
 from sealcar_server.access.spiffe import is_domain
@@ -147,6 +148,29 @@ def paths() -> Kind[tuple[Path, ...]]:
         return tuple(path().read(one, base) for one in value)
 
     return Kind('a list of paths, or text such as "/a:/b"', read)
+
+
+def packages() -> Kind[tuple[Package, ...]]:
+    """Any number of packages, or parts of them; in the environment and in flags with commas."""
+
+    def read(value: object, _base: Path) -> tuple[Package, ...]:
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        if not isinstance(value, list):
+            raise ValueError(f"{shown(value)} is no list")  # noqa: TRY004  (the reader's one error)
+        return tuple(map(_package, value))
+
+    return Kind('a list of NAME[@VERSION][/COMPONENT[/VARIANT]], or text such as "a,b/c"', read)
+
+
+def _package(value: object) -> Package:
+    try:
+        found = Package.parse(_text(value))
+    except SealcarError as error:
+        raise ValueError(error.message) from None
+    if found.payload:
+        raise ValueError(f"{shown(value)} is a payload: name its variant")
+    return found
 
 
 def secret() -> Kind[Path]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from sealcar.address import Address
 from sealcar_server import settings_kinds as kinds
 from sealcar_server.keys.source import KeyUri
 
@@ -143,6 +144,19 @@ class Transfer:
     transaction_ttl: Annotated[
         float, Spec(kinds.duration(1, 86400), "idle time after which a gRPC transaction is aborted")
     ] = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefetch:
+    """[prefetch]: what is got ready before anybody asks for it."""
+
+    packages: Annotated[
+        tuple[Address, ...],
+        Spec(kinds.packages(), "got ready at the start, and after `sealcar unlock`"),
+    ] = ()
+    shared: Annotated[
+        bool, Spec(kinds.boolean(), "true: their weights are decrypted, for all who share them")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@
 
 from sealcar.catalogue.findings import Finding, Resealed, Validated
 from sealcar.catalogue.managing import Pruned, PrunedGeneration
+from sealcar.catalogue.prefetching import Prefetched
 from sealcar.catalogue.resolving import Resolved
 from sealcar.catalogue.store import Catalogue
 from sealcar.catalogue.values import (
@@ -25,6 +26,7 @@ __all__ = [
     "Imported",
     "PackageDetail",
     "PackageSummary",
+    "Prefetched",
     "Progress",
     "Pruned",
     "PrunedGeneration",

@@ -12,6 +12,7 @@ from sealcar.catalogue import findings, values
 from sealcar.catalogue.exporting import Exported, export
 from sealcar.catalogue.importing import Requests, imported
 from sealcar.catalogue.managing import Managing
+from sealcar.catalogue.prefetching import Prefetching
 from sealcar.catalogue.resolving import Resolved, resolved
 from sealcar.catalogue.verifying import Verification, await_end
 from sealcar.closing import Closing
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 PAGE: Final = 1000
 
 
-class Catalogue(Managing, Closing):
+class Catalogue(Managing, Prefetching, Closing):
     """A daemon's packages, over gRPC. Thread-safe.
 
     Args:

@@ -21,6 +21,7 @@ from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.access.peers import peer_of
 from sealcar_server.access.sessions import Session
 from sealcar_server.endpoints.connection import Connection
+from sealcar_server.endpoints.data_ahead import FillAhead
 from sealcar_server.endpoints.data_door import Door, Limits, Services
 from sealcar_server.endpoints.data_requests import Requests
 from sealcar_server.endpoints.data_turns import Phase
@@ -29,6 +30,9 @@ from sealcar_server.endpoints.data_watch import Watch
 if TYPE_CHECKING:
     import socket as sockets
     from collections.abc import Callable, Mapping
+
+    from sealcar_server.access.principal import Principal
+    from sealcar_server.service.payload_source import PayloadSource
 
 _log: Final = structlog.get_logger("sealcar.data")
 _ACCEPTED: Final = 4  # at a time, before others have their turn
@@ -112,6 +116,12 @@ class DataSocket:
 
         self._door.post(drop)
         dropped.wait(_TICK * 10)
+
+    def fill_ahead(
+        self, principal: Principal, source: PayloadSource, progress: Callable[[int], None], /
+    ) -> None:
+        """Have a payload in a segment when this returns; as `FillAhead.run`."""
+        FillAhead(self._door, principal, source).run(progress)
 
     def segment_holders(self) -> list[Session]:
         """Return who was given a segment that some process still has. From any thread."""

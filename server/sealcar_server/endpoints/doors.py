@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sealcar_server.service.holding import Holder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sealcar_server.access.sessions import Sessions
     from sealcar_server.endpoints.data_socket import DataSocket
@@ -29,7 +29,10 @@ class Doors:
         sessions: Sessions,
         streams: Sequence[Streams],
         servers: Sequence[GrpcServer],
+        *,
+        unlocked: Callable[[], None] = lambda: None,
     ) -> None:
+        self._unlocked = unlocked
         self._data, self._sessions = data, sessions
         self._streams, self._servers = streams, servers
 
@@ -68,6 +71,11 @@ class Doors:
         return [Holder(one.id, one.principal, one.pid) for one in found.values()]
 
     def report(self, *, locked: bool) -> None:
-        """Let gRPC health say whether payloads can be read: one that can't isn't ready."""
+        """Let gRPC health say whether payloads can be read: one that can't isn't ready.
+
+        Who waits for an unlocking hears of it.
+        """
         for server in self._servers:
             server.serve(serving=not locked)
+        if not locked:
+            self._unlocked()

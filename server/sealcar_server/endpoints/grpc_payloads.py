@@ -12,6 +12,7 @@ from sealcar.errors import InvalidRequestError, UnavailableError, WrongStateErro
 from sealcar.v1 import payloads_pb2 as pb
 from sealcar.v1 import payloads_pb2_grpc
 from sealcar_server.endpoints import messages
+from sealcar_server.endpoints.reporting import Reporting
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.service.failing import during, place_of
 from sealcar_server.service.writing import OrderedSealer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.payload_source import PayloadSource
     from sealcar_server.service.payloads import Payloads
+    from sealcar_server.service.prefetching import Prefetcher
 
 PIECE: Final = 512 << 10  # of a message to the client: the fastest size over gRPC
 MAX_DATA: Final = 1 << 20  # of a message from the client
@@ -71,10 +73,13 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
         payloads: does it.
         caller: gives the principal behind a call.
         meter: told the bytes.
+        prefetcher: gets variants ready.
     """
 
-    def __init__(self, payloads: Payloads, caller: Callers, meter: Meter) -> None:
-        self._payloads = payloads
+    def __init__(
+        self, payloads: Payloads, caller: Callers, meter: Meter, prefetcher: Prefetcher
+    ) -> None:
+        self._payloads, self._prefetcher = payloads, prefetcher
         self._caller = caller
         self._meter = meter
         self._scratches = Scratches()
@@ -152,6 +157,19 @@ class PayloadsServicer(payloads_pb2_grpc.PayloadsServicer):
         """Throw a transaction away."""
         self._payloads.abort(self._caller(context), request.transaction)
         return pb.AbortResponse()
+
+    def Prefetch(  # noqa: N802  (wire name)
+        self, request: pb.PrefetchRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.PrefetchResponse]:
+        """Get a variant ready, telling how far it is."""
+        caller, scope = self._caller(context), messages.scope_key(request.scope)
+        work = Reporting(
+            lambda report: self._prefetcher.prefetch(caller, scope, report, shared=request.shared)
+        )
+        for step in work.steps():
+            progress = pb.PrefetchProgress(done=step.done, total=step.total, payload=step.payload)
+            yield pb.PrefetchResponse(progress=progress)
+        yield pb.PrefetchResponse(prefetched=messages.prefetched_message(work.result()))
 
 
 def _require_alive(context: grpc.ServicerContext, *, wait: bool) -> None:

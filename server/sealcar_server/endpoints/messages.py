@@ -11,6 +11,7 @@ from sealcar.v1 import payloads_pb2 as payloads
 from sealcar_server.service.values import CommitValues, ScopeKey
 
 if TYPE_CHECKING:
+    from sealcar_server.service.prefetching import Prefetched
     from sealcar_server.service.values import OpenedVariant, PayloadValue, VariantValue
 
 MAX_PAGE: Final = 256 << 10  # bytes of one answer
@@ -109,6 +110,16 @@ def opened_message(
             break
         answer.variant.payloads.append(message)
     return answer
+
+
+def prefetched_message(found: Prefetched) -> payloads.Prefetched:
+    """Return what was got ready."""
+    return payloads.Prefetched(
+        scope=scope_message(found.scope),
+        payloads=found.payloads,
+        size=found.size,
+        shared=found.shared,
+    )
 
 
 def _page_start(token: str, count: int) -> int:

@@ -30,6 +30,7 @@ from sealcar_server.service.packages import Packages
 from sealcar_server.service.payloads import Payloads
 from sealcar_server.service.pinning import Pinning
 from sealcar_server.service.pointer import Pointers
+from sealcar_server.service.prefetching import Prefetcher, Standing
 from sealcar_server.service.pruning import Pruning
 from sealcar_server.service.publishing import Publisher
 from sealcar_server.service.quotas import Quotas
@@ -97,6 +98,8 @@ class Service:
     pruning: Pruning
     keys: Keys
     key_exporter: KeyExporter
+    prefetcher: Prefetcher
+    standing: Standing
 
     @classmethod
     def over(  # noqa: PLR0913  (what it is made of)
@@ -172,6 +175,17 @@ class Service:
         verifier = Verifier(opener, store_key)
         admission = Admission(store, opener, seen, pointers.tombstones)
         vouching = vouching or Vouching()
+        payloads = Payloads(
+            gate,
+            opener,
+            store,
+            entrance=entrance,
+            publisher=publisher,
+            registry=registry,
+            quotas=quotas,
+            trail=trail,
+        )
+        prefetcher = Prefetcher(payloads, meter)
         importers = Importers(
             importer,
             SealedImporter(
@@ -191,16 +205,7 @@ class Service:
                 gate, importers, entrance=entrance, verifier=verifier, meter=meter, trail=trail
             ),
             Exporter(gate, entrance, opener, Forwarder(keyring, vouching.signer)),
-            Payloads(
-                gate,
-                opener,
-                store,
-                entrance=entrance,
-                publisher=publisher,
-                registry=registry,
-                quotas=quotas,
-                trail=trail,
-            ),
+            payloads,
             Choosing(gate, opener, pointers, turns=turns, trail=trail),
             removing,
             Pruning(
@@ -221,6 +226,8 @@ class Service:
                 registry=registry,
             ),
             KeyExporter(opener, keyring, trail),
+            prefetcher,
+            Standing(prefetcher, gate, opener),
         )
 
     def serve_behind(self, doors: Doors) -> None:

@@ -83,11 +83,15 @@ class Gate:
             LockedError, WrongStateError: as `allows`.
             SealcarError: what `end` was told since.
         """
+        self.refuse_ended(since, package)
+        return self.allows(principal, right, package, component)
+
+    def refuse_ended(self, since: int, package: str) -> None:
+        """Raise what `end` was told of a package since a generation, if anything."""
         ended = self._ended.get(package)
         if ended is not None and since < ended[1]:
             why = ended[2]
             raise type(why)(why.message, retry_after=why.retry_after)
-        return self.allows(principal, right, package, component)
 
     def require(self, principal: Principal, right: Right, package: str, component: str = "") -> str:
         """Return the name of the grant that allows it.

@@ -14,11 +14,17 @@ class Meter(Protocol):
     """Takes measurements; must be fast and safe to call from any thread."""
 
     def seconds(self, phase: str, value: float) -> None:
-        """A phase took this long: "key", "open", "verify", "seal" or "publish"."""
+        """A phase took this long: "key", "open", "verify", "prefetch", "seal" or "publish"."""
+
+    def prefetched(self, delivery: str, count: int) -> None:
+        """So many plaintext bytes were got ready: in the "cache", or in a "segment"."""
 
 
 class _Unmetered:
     def seconds(self, phase: str, value: float) -> None:
+        """Forget it."""
+
+    def prefetched(self, delivery: str, count: int) -> None:
         """Forget it."""
 
 

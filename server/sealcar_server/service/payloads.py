@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from sealcar import names
 from sealcar.errors import InvalidRequestError, NotFoundError, SealcarError, WrongStateError
@@ -63,6 +64,12 @@ class Payloads:
         self._policy, self._opener, self._store = policy, opener, store
         self._entrance, self._publisher, self._registry = entrance, publisher, registry
         self._quotas, self._trail = quotas, trail
+
+    def judged_by(self, rules: Rules) -> Self:
+        """Return the same under other rules."""
+        other = copy.copy(self)
+        other._policy = rules  # noqa: SLF001  (its own)
+        return other
 
     @property
     def ttl(self) -> float:

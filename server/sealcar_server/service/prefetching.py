@@ -1,0 +1,273 @@
+"""Gets variants ready for whoever opens them next: for a caller, or because the settings say so."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from sealcar.errors import InvalidRequestError, LockedError, SealcarError, UnavailableError
+from sealcar_server.access.policy import Right
+from sealcar_server.access.principal import Principal
+from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.service.failing import during, place_of
+from sealcar_server.service.gate import locked
+from sealcar_server.service.metering import UNMETERED, timed
+from sealcar_server.service.values import ScopeKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sealcar.address import Address
+    from sealcar_server.service.gate import Gate
+    from sealcar_server.service.metering import Meter
+    from sealcar_server.service.opening import Opener
+    from sealcar_server.service.payload_source import PayloadSource
+    from sealcar_server.service.payloads import Payloads
+    from sealcar_server.service.values import PayloadValue
+
+_SHARED: Final = "initializers"
+_LISTED: Final = "prefetch.packages"  # what the audit log has for a grant
+_log: Final = structlog.get_logger("sealcar.prefetch")
+
+
+@dataclass(frozen=True)
+class Prefetched:
+    """What was got ready.
+
+    Attributes:
+        scope: resolved.
+        payloads, size: how many, and their plaintext bytes.
+        shared: how many of those bytes lie in segments.
+    """
+
+    scope: ScopeKey
+    payloads: int
+    size: int
+    shared: int
+
+
+class Progress(Protocol):
+    """Is told now and then how far it is; what it raises ends the work."""
+
+    def __call__(self, done: int, total: int, payload: str, /) -> None:
+        """Take bytes done, bytes in all, and the payload."""
+
+
+class Shelf(Protocol):
+    """Where segments are."""
+
+    def fill_ahead(
+        self, principal: Principal, source: PayloadSource, progress: Callable[[int], None], /
+    ) -> None:
+        """Have a payload in a segment when this returns; closes the source."""
+
+
+class _NoShelf:
+    def fill_ahead(
+        self, principal: Principal, source: PayloadSource, progress: Callable[[int], None], /
+    ) -> None:
+        """There are no segments."""
+        del principal, progress
+        source.close()
+        raise UnavailableError("no segments are served")
+
+
+class Prefetcher:
+    """Safe to share between threads.
+
+    Args:
+        payloads: opens them.
+        meter: is told what was got ready.
+    """
+
+    def __init__(self, payloads: Payloads, meter: Meter = UNMETERED) -> None:
+        self.payloads: Final = payloads
+        self._meter = meter
+        self._shelf: Shelf = _NoShelf()
+
+    def serve_behind(self, shelf: Shelf) -> None:
+        """Let segments be filled there."""
+        self._shelf = shelf
+
+    def prefetch(
+        self,
+        principal: Principal,
+        scope: ScopeKey,
+        progress: Progress,
+        *,
+        shared: bool,
+        payloads: Payloads | None = None,
+    ) -> Prefetched:
+        """Get one variant ready.
+
+        Args:
+            principal: who asks.
+            scope: of the variant.
+            progress: is told how far it is.
+            shared: have initializers decrypted, for all who load them so.
+            payloads: judges by other rules than the policy.
+
+        Raises:
+            NotFoundError, DeniedError: as `Payloads.open`.
+            ExhaustedError: there is no memory for segments.
+            DamagedError, KeyRefusedError, KeyUnavailableError, StorageError: it can't be read.
+        """
+        if shared and principal.spiffe:
+            raise InvalidRequestError("nobody on another machine reads segments: leave out shared")
+        with timed(self._meter, "prefetch"):
+            by = payloads or self.payloads
+            opened = by.open(principal, scope)
+            own = _Variant(by, principal, opened.scope, progress)
+            return own.ready(opened.variant.payloads, self._shelf if shared else None, self._meter)
+
+
+class _Variant:
+    """One variant on its way."""
+
+    def __init__(
+        self, payloads: Payloads, principal: Principal, scope: ScopeKey, progress: Progress
+    ) -> None:
+        self._payloads, self._principal, self._scope = payloads, principal, scope
+        self._progress = progress
+        self._done = self._total = 0
+
+    def ready(
+        self, payloads: Sequence[PayloadValue], shelf: Shelf | None, meter: Meter
+    ) -> Prefetched:
+        """Get all payloads ready."""
+        self._total = sum(payload.size for payload in payloads)
+        in_segments = 0
+        scratch = Scratch()
+        try:
+            for payload in payloads:
+                source = self._payloads.read(self._principal, self._scope, payload.name, scratch)
+                with during("prefetch", payload=payload.name, **place_of(self._scope)):
+                    into = shelf if payload.kind == _SHARED and payload.size else None
+                    self._one(source, into)
+                self._done += payload.size
+                in_segments += payload.size if into else 0
+                meter.prefetched("segment" if into else "cache", payload.size)
+                self._progress(self._done, self._total, payload.name)
+        finally:
+            scratch.wipe()
+        return Prefetched(self._scope, len(payloads), self._done, in_segments)
+
+    def _one(self, source: PayloadSource, shelf: Shelf | None) -> None:
+        name = source.payload.name
+
+        def progress(done: int) -> None:
+            self._progress(self._done + done, self._total, name)
+
+        if shelf is not None:
+            shelf.fill_ahead(self._principal, source, progress)
+            return
+        with source:
+            for done in _cached(source):
+                progress(done)
+
+
+def _cached(source: PayloadSource) -> Iterator[int]:
+    for index in range(source.reader.layout.count):
+        source.permit.check()
+        source.permit.renew()
+        span = source.reader.read_ahead(index)
+        yield span.plain_at + span.plain_size
+
+
+class _Operators:
+    """What the settings list, whoever may run it: allowed unless the daemon is locked."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    @property
+    def generation(self) -> int:
+        """Different whenever another answer is possible."""
+        return self._gate.generation
+
+    def allows(self, principal: Principal, right: Right, package: str, component: str = "") -> bool:
+        """Tell that it is; LockedError."""
+        del principal, package, component
+        if self._gate.locked:
+            raise locked()
+        return right is Right.READ
+
+    def stands(
+        self, since: int, principal: Principal, right: Right, package: str, component: str = ""
+    ) -> bool:
+        """Tell whether it is still; LockedError, or why it was ended."""
+        self._gate.refuse_ended(since, package)
+        return self.allows(principal, right, package, component)
+
+    def require(self, principal: Principal, right: Right, package: str, component: str = "") -> str:
+        """Return what allows it; LockedError."""
+        self.allows(principal, right, package, component)
+        return _LISTED
+
+
+class Standing:
+    """What the settings say is wanted: got ready at the start, and after each unlocking.
+
+    Args:
+        prefetcher: does it.
+        gate: says when nothing may be read.
+        opener: says which variants there are.
+    """
+
+    def __init__(self, prefetcher: Prefetcher, gate: Gate, opener: Opener) -> None:
+        self._prefetcher, self._opener, self._gate = prefetcher, opener, gate
+        self._payloads = prefetcher.payloads.judged_by(_Operators(gate))
+        self._wanted: Sequence[Address] = ()
+        self._shared = False
+        self._turn = threading.Lock()
+        self._closing = threading.Event()
+
+    def want(self, addresses: Sequence[Address], *, shared: bool) -> None:
+        """Have these got ready from now on; call `begin` for it."""
+        self._wanted, self._shared = addresses, shared
+
+    def begin(self) -> None:
+        """Begin with the list, on a thread of its own, unless there is none or it is locked."""
+        if self._wanted and not self._gate.locked:
+            threading.Thread(target=self._run, name="prefetch", daemon=True).start()
+
+    def close(self) -> None:
+        """End what is under way, and begin nothing more."""
+        self._closing.set()
+        with self._turn:
+            pass
+
+    def _run(self) -> None:
+        with self._turn:
+            for address in self._wanted:
+                if self._closing.is_set():
+                    return
+                try:
+                    self._ready(address)
+                except LockedError:
+                    return
+                except SealcarError as error:
+                    _log.warning("a package isn't got ready", reason=str(error))
+
+    def _ready(self, address: Address) -> None:
+        me = Principal("", os.geteuid(), os.getegid())
+        for scope in self._scopes(address):
+            found = self._prefetcher.prefetch(
+                me, scope, self._go_on, shared=self._shared, payloads=self._payloads
+            )
+            _log.info("got ready", payloads=found.payloads, bytes=found.size, shared=found.shared)
+
+    def _scopes(self, address: Address) -> Iterator[ScopeKey]:
+        opened = self._opener.open(address.name, address.version)
+        place = opened.place
+        for one in opened.record.variants:
+            if address.component in ("", one.component) and address.variant in ("", one.variant):
+                yield ScopeKey(place.name, place.version, one.component, one.variant, place.number)
+
+    def _go_on(self, _done: int, _total: int, _payload: str, /) -> None:
+        if self._closing.is_set():
+            raise UnavailableError("the daemon is stopping")
