@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,15 +10,26 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from support import seccomp_profile
+from support.daemon import answer
+from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
+from support.seccomp_profile import ProfiledDaemon
 
+from sealcar_server.hardening import seccomp
 from sealcar_server.hardening.calls import DENIED
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 UNIT: Final = DEPLOY.joinpath("systemd", "sealcar.service").read_text()
 SIDECAR: Final = DEPLOY.joinpath("kubernetes", "sidecar.yaml").read_text()
+PROFILE: Final = json.loads(DEPLOY.joinpath("kubernetes", "seccomp.json").read_text())
 COMPOSE: Final = DEPLOY.joinpath("compose.yaml").read_text()
 # the steps themselves
 OWN: Final = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"}
+
+
+needs_systemd = pytest.mark.skipif(
+    not shutil.which("systemd-analyze"), reason="needs systemd-analyze"
+)
 
 
 def directives(name: str) -> list[str]:
@@ -35,12 +47,18 @@ def members(name: str) -> set[str]:
     return {call for each in named for call in members(each)}
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
-def test_the_service_may_call_nothing_that_the_daemon_takes_from_itself() -> None:
+def of_the_service() -> set[str]:
+    """Return the calls that systemd leaves the service."""
     allowed: set[str] = set()
     for line in directives("SystemCallFilter"):
         calls = {call for name in line.removeprefix("~").split() for call in members(name)}
         allowed = allowed - calls if line.startswith("~") else allowed | calls
+    return allowed
+
+
+@needs_systemd
+def test_the_service_may_call_nothing_that_the_daemon_takes_from_itself() -> None:
+    allowed = of_the_service()
     # it gives its capabilities up itself, before it takes the call from itself
     assert allowed & DENIED.keys() == {"capset"}
     assert allowed >= OWN
@@ -60,6 +78,43 @@ def test_the_service_has_no_power_no_core_and_no_way_to_get_one() -> None:
     assert {name: directives(name) for name in held} == {
         name: [value] for name, value in held.items()
     }
+
+
+def of_the_profile() -> set[str]:
+    """Return the calls that the profile for Kubernetes allows, some for certain arguments only."""
+    assert PROFILE["defaultAction"] == "SCMP_ACT_ERRNO"
+    rules = [rule for rule in PROFILE["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW"]
+    return {name for rule in rules for name in rule["names"]}
+
+
+def test_a_container_under_the_profile_may_call_nothing_that_the_daemon_takes_from_itself() -> None:
+    allowed = of_the_profile()
+    assert not allowed & DENIED.keys()
+    assert allowed >= OWN
+    (without,) = [rule for rule in PROFILE["syscalls"] if rule["names"] == ["clone"]]
+    assert [each["value"] for each in without["args"]] == [seccomp.NEW_NAMESPACES]
+    families = [
+        rule["args"][0]["value"] for rule in PROFILE["syscalls"] if "socket" in rule["names"]
+    ]
+    assert families == sorted(seccomp.FAMILIES)
+
+
+@needs_systemd
+def test_a_container_under_the_profile_may_call_what_the_service_may() -> None:
+    # a container has its capabilities taken from outside, and clone3 hides what it is asked for
+    assert of_the_profile() == of_the_service() - {"capset", "clone3"}
+
+
+@pytest.mark.skipif(bool(seccomp_profile.missing()), reason=seccomp_profile.missing())
+def test_a_daemon_serves_under_the_profile(tmp_path: Path) -> None:
+    data = varied(3 << 20)
+    with ProfiledDaemon(tmp_path, DEPLOY / "kubernetes" / "seccomp.json") as daemon:
+        with daemon.connect() as client:
+            publish(client, {"weights": data})
+            assert client.scope(PACKAGE, COMPONENT, VARIANT).read("weights") == data
+        assert answer("keys", "rotate", "--admin", str(daemon.admin))["version"] == "2"
+        steps = {line["step"]: line["state"] for line in daemon.log if line["event"] == "hardening"}
+        assert {steps[name] for name in ("landlock", "seccomp")} == {"on"}
 
 
 def test_a_sidecar_has_no_power_and_no_way_to_get_one() -> None:

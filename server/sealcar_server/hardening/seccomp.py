@@ -29,9 +29,9 @@ _FIRST_ARGUMENT: Final = 16
 _SECOND_ARGUMENT: Final = 24
 
 _X32: Final = 0x40000000  # the third way to call an x86 kernel, with numbers of its own
-_NEW_NAMESPACES: Final = 0x7E020000
+NEW_NAMESPACES: Final = 0x7E020000
 _PR_SET_DUMPABLE: Final = 4
-_FAMILIES: Final = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+FAMILIES: Final = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 
 
 class _Machine(NamedTuple):
@@ -101,7 +101,7 @@ def _instructions(machine: _Machine) -> list[bytes]:
 def _clone() -> list[bytes]:
     return [
         _instruction(_LOAD, _FIRST_ARGUMENT),
-        _instruction(_ANY_BIT, _NEW_NAMESPACES, no=1),
+        _instruction(_ANY_BIT, NEW_NAMESPACES, no=1),
         _fail(errno.EPERM),
         _instruction(_RETURN, _ALLOW),
     ]
@@ -121,7 +121,7 @@ def _prctl() -> list[bytes]:
 
 def _socket() -> list[bytes]:
     known = []
-    for family in _FAMILIES:
+    for family in FAMILIES:
         known += _if(family, [_instruction(_RETURN, _ALLOW)])
     return [_instruction(_LOAD, _FIRST_ARGUMENT), *known, _fail(errno.EAFNOSUPPORT)]
 
