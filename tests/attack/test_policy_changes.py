@@ -160,18 +160,21 @@ def test_a_missing_file_keeps_the_old_grants(daemon: Daemon) -> None:
 
 def test_a_swapped_link_is_a_change(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, reachable=True)
-    versions = [daemon.folder / name for name in ("first", "second")]
-    for folder, rights in zip(versions, ('["list"]', '["import"]'), strict=True):
+    # as Kubernetes mounts a Secret: all may make things there, and replace their own only
+    volume = daemon.folder / "volume"
+    volume.mkdir()
+    volume.chmod(0o1777)
+    for name, rights in (("..first", '["list"]'), ("..second", '["import"]')):
+        folder = volume / name
         folder.mkdir()
         folder.joinpath("policy.toml").write_text(f"[[grant]]\n{grant(ME, rights)}")
-    link = daemon.folder / "..data"
-    link.symlink_to(versions[0])
-    daemon.settings["policy.file"] = str(link / "policy.toml")
+    volume.joinpath("..data").symlink_to("..first")
+    volume.joinpath("policy.toml").symlink_to("..data/policy.toml")
+    daemon.settings["policy.file"] = str(volume / "policy.toml")
     with daemon:
         before = generation(daemon)
-        beside = daemon.folder / "beside"
-        beside.symlink_to(versions[1])
-        beside.replace(link)
+        volume.joinpath("..data_tmp").symlink_to("..second")
+        volume.joinpath("..data_tmp").rename(volume / "..data")
         until(lambda: generation(daemon) > before)
 
 
