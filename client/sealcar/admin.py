@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Shredded,
     )
     from sealcar.keysets import TinkExport
-    from sealcar.oversight import Oversight
+    from sealcar.oversight import Figures, Oversight
 
 
 class Admin(Closing):
@@ -77,6 +77,18 @@ class Admin(Closing):
             stub = AdminStub(self._rpc.get())
             answer = stub.Status(admin_pb2.AdminStatusRequest(), timeout=self._rpc.timeout)
         return oversight.oversight(answer)
+
+    def figures(self) -> Figures:
+        """Ask for the figures of /metrics as they are now, and for who is connected.
+
+        Raises:
+            IncompatibleError: the daemon is of an older release.
+            UnavailableError: nobody listens, or not to this user.
+        """
+        with self._rpc.translating("figures"):
+            stub = AdminStub(self._rpc.get())
+            answer = stub.Figures(admin_pb2.FiguresRequest(), timeout=self._rpc.timeout)
+        return oversight.figures(answer)
 
     def rotate(self, alias: str = "") -> Rotated:
         """Give a key-encryption key a new version.

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sealcar.v1 import admin_pb2 as pb
 
 
@@ -69,4 +71,64 @@ def oversight(message: pb.AdminStatusResponse) -> Oversight:
         if message.HasField("audit")
         else None,
         tuple(HardeningStep(each.step, each.state, each.reason) for each in message.hardening),
+    )
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A client process.
+
+    Attributes:
+        session: as in the daemon's log.
+        listener: that it came by.
+        uid, pid: by the kernel's word; pid 0: unknown.
+        connections: how many, to both sockets.
+        received: it was handed plaintext.
+    """
+
+    session: str
+    listener: str
+    uid: int
+    pid: int
+    connections: int
+    received: bool
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a live view shows.
+
+    Attributes:
+        samples: by name and labels, as /metrics has them.
+        sessions: client processes on the daemon's machine, at most 1,000.
+    """
+
+    samples: Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+    sessions: tuple[Connected, ...]
+
+    def sum(self, name: str, **labels: str) -> float:
+        """Return the sum of all samples of this name that have these labels; 0 if there is none."""
+        wanted = labels.items()
+        return sum(
+            value for (each, has), value in self.samples.items() if each == name and wanted <= has
+        )
+
+    def by(self, name: str, label: str) -> dict[str, float]:
+        """Return the sums of a name's samples by what they have in a label."""
+        found: dict[str, float] = {}
+        for (each, has), value in self.samples.items():
+            if each == name:
+                key = dict(has).get(label, "")
+                found[key] = found.get(key, 0.0) + value
+        return found
+
+
+def figures(message: pb.FiguresResponse) -> Figures:
+    """Take them off the wire."""
+    return Figures(
+        {(one.name, frozenset(one.labels.items())): one.value for one in message.figures},
+        tuple(
+            Connected(one.session, one.listener, one.uid, one.pid, one.connections, one.received)
+            for one in message.sessions
+        ),
     )

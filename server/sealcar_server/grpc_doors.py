@@ -9,7 +9,7 @@ import structlog
 
 from sealcar_server import remote_access
 from sealcar_server.endpoints import listening
-from sealcar_server.endpoints.grpc_admin import AdminServicer
+from sealcar_server.endpoints.grpc_admin import AdminServicer, Watched
 from sealcar_server.endpoints.grpc_guard import Guard
 from sealcar_server.endpoints.grpc_keys import KeysServicer
 from sealcar_server.endpoints.grpc_packages import PackagesServicer
@@ -89,7 +89,9 @@ class GrpcDoors:
         )
         exporter = parts.service.key_exporter if parts.settings.admin.tink_export else None
         keys = KeysServicer(parts.service.keys, exporter)
-        server = admin_server(path, guard, keys, AdminServicer(policy, parts.trail, steps))
+        watched = Watched(parts.meter.samples, parts.sessions.connected)
+        admin = AdminServicer(policy, parts.trail, steps, watched)
+        server = admin_server(path, guard, keys, admin)
         self._serve(server)
         self._stack.callback(path.unlink, missing_ok=True)
 

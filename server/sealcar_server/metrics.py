@@ -20,7 +20,7 @@ from sealcar_server.metrics_memory import MemoryMetrics
 from sealcar_server.metrics_store import StoreMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from sealcar_server.access.audit.chain import Position
@@ -213,6 +213,13 @@ class Metrics:
             self._bytes.labels(direction, "grpc")
         for delivery in ("cache", "segment"):
             self._prefetched.labels(delivery)
+
+    def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
+        """Yield name, labels and value of all samples but the buckets of histograms."""
+        for family in self.registry.collect():
+            for sample in family.samples:
+                if not sample.name.endswith("_bucket"):
+                    yield sample.name, sample.labels, sample.value
 
     def moved(self, direction: str, delivery: str, count: int) -> None:
         """Count plaintext bytes: direction read or write; delivery ring, packet, segment, grpc."""
