@@ -58,6 +58,13 @@ soak: .venv/.made
 languages: .venv/.made
 	.venv/bin/python -m pytest tests/languages
 
+# the examples of deploy/servers in real servers, which come beside the environment
+servers: .servers/.made
+	PYTHONPATH=.servers/lib .venv/bin/python -m pytest tests/servers
+.servers/.made: requirements/servers.txt .venv/.made
+	$(UV) pip install --quiet --require-hashes --python .venv/bin/python --target .servers/lib -r requirements/servers.txt
+	touch $@
+
 # coverage-guided, each target for so many seconds; not part of `make test`
 FUZZ_SECONDS ?= 60
 FUZZED := package-manifest import-manifest seal-record stream packets policy onnx
@@ -80,12 +87,14 @@ requirements/%.txt: | $(UV)
 requirements/fuzz.txt: | $(UV)
 	mkdir -p requirements
 	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --group fuzz -o $@
+requirements/servers.txt: | $(UV)
+	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --group servers -o $@
 lock:
-	rm -f requirements/*.txt && $(MAKE) requirements/ort132.txt requirements/ort130.txt requirements/fuzz.txt
+	rm -f requirements/*.txt && $(MAKE) requirements/ort132.txt requirements/ort130.txt requirements/fuzz.txt requirements/servers.txt
 
 dist: | $(UV)
 	rm -rf dist && $(UV) build --quiet && ls dist
 
 clean:
-	rm -rf .uv .venv .venv-ort130 .fuzz .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .uv .venv .venv-ort130 .fuzz .languages .servers .mypy_cache .ruff_cache .pytest_cache dist
 	git clean -fdxq client/sealcar
