@@ -51,7 +51,7 @@ def main() -> None:
 def measure(folder: Path, size: int, rounds: int) -> dict[str, Any]:
     """Return everything that is measured, times in seconds and sizes in bytes."""
     with Daemon(folder) as daemon, daemon.connect() as client:
-        payload = Bytes(folder, client, size)
+        payload = Bytes(folder, client, size, daemon.socket)
         mine = [os.getpid(), daemon.pid]
         # first, so that the ring and everything else that a first read needs is counted
         memory = _memory(daemon, payload)

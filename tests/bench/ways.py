@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.measuring import FreshBuffer
+from support.c_programs import call
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 
 from sealcar.transfer.memory import advise_huge
@@ -24,8 +25,9 @@ _READ = 16 << 20
 class Bytes:
     """One payload of `size` bytes, as a plain file and in a package."""
 
-    def __init__(self, folder: Path, client: Client, size: int) -> None:
+    def __init__(self, folder: Path, client: Client, size: int, socket: Path) -> None:
         self.size = size
+        self._socket = socket
         self._data = varied(size)
         self._plain = folder / "plain"
         self._client = client
@@ -40,6 +42,7 @@ class Bytes:
             "plain, page + 64": lambda: self._read_plain(huge=False),
             "plain, page + 64, huge pages": lambda: self._read_plain(huge=True),
             "sealcar, page + 64": self.read_sealed,
+            "sealcar, in C (best of 3)": self._read_in_c,
         }
 
     def writes(self) -> dict[str, Callable[[], float]]:
@@ -56,6 +59,10 @@ class Bytes:
         if buffer.view[-64:] != self._data[-64:]:
             raise AssertionError("other bytes came back")
         return took
+
+    def _read_in_c(self) -> float:
+        done = call(self._socket, "time", PACKAGE, COMPONENT, VARIANT, "blob")
+        return float(done.stdout)
 
     def _read_like_an_ep(self) -> float:
         started = time.perf_counter()
