@@ -1,6 +1,6 @@
 """KServe: a custom predictor; `kserve.ModelServer().start([Predictor("ocr", "ocr")])` serves it.
 
-The daemon is a sidecar of the pod: see deploy/kubernetes/sidecar.yaml.
+The daemon is a sidecar of the pod: see deploy/kubernetes/base.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from sealcar_server.hardening.calls import DENIED
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 UNIT: Final = DEPLOY.joinpath("systemd", "sealcar.service").read_text()
-SIDECAR: Final = DEPLOY.joinpath("kubernetes", "sidecar.yaml").read_text()
 PROFILE: Final = json.loads(DEPLOY.joinpath("kubernetes", "seccomp.json").read_text())
 COMPOSE: Final = DEPLOY.joinpath("compose.yaml").read_text()
 # the steps themselves
@@ -115,19 +114,6 @@ def test_a_daemon_serves_under_the_profile(tmp_path: Path) -> None:
         assert answer("keys", "rotate", "--admin", str(daemon.admin))["version"] == "2"
         steps = {line["step"]: line["state"] for line in daemon.log if line["event"] == "hardening"}
         assert {steps[name] for name in ("landlock", "seccomp")} == {"on"}
-
-
-def test_a_sidecar_has_no_power_and_no_way_to_get_one() -> None:
-    daemon = SIDECAR.split("- name: sealcar\n")[1].split("containers:")[0]
-    for line in (
-        "allowPrivilegeEscalation: false",
-        "readOnlyRootFilesystem: true",
-        "drop: [ALL]",
-        "runAsUser: 10001",
-    ):
-        assert line in daemon
-    assert "type: RuntimeDefault" in SIDECAR
-    assert "runAsNonRoot: true" in SIDECAR
 
 
 def test_a_composed_daemon_has_no_power_and_no_way_to_get_one() -> None:

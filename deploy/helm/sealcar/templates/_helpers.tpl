@@ -1,0 +1,83 @@
+{{- define "sealcar.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
+{{- end }}
+
+{{- define "sealcar.labels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sealcar.closed" -}}
+runAsUser: {{ .Values.uids.daemon }}
+runAsGroup: {{ .Values.uids.daemon }}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "sealcar.seccomp" -}}
+seccompProfile:
+{{- with .Values.seccompProfile }}
+  type: Localhost
+  localhostProfile: {{ . }}
+{{- else }}
+  type: RuntimeDefault
+{{- end }}
+{{- end }}
+
+{{- define "sealcar.memory" -}}
+{{ add .Values.transferMiB .Values.daemonMiB }}Mi
+{{- end }}
+
+{{- define "sealcar.daemon" -}}
+image: {{ include "sealcar.image" . }}
+args: ["serve", "--config", "/etc/sealcar/sealcar.toml"]
+{{- if .Values.key.environment }}
+env:
+  {{- range $name, $value := .Values.key.environment }}
+  - { name: {{ $name }}, value: {{ $value | quote }} }
+  {{- end }}
+{{- end }}
+ports:
+  - { name: metrics, containerPort: 9464 }
+securityContext: {{- include "sealcar.closed" . | nindent 2 }}
+startupProbe:
+  httpGet: { path: /livez, port: metrics }
+  periodSeconds: 1
+  timeoutSeconds: 5
+  failureThreshold: 60
+readinessProbe:
+  httpGet: { path: /readyz, port: metrics }
+livenessProbe:
+  httpGet: { path: /livez, port: metrics }
+  periodSeconds: 20
+  timeoutSeconds: 5
+resources:
+  requests: { cpu: "1", memory: {{ include "sealcar.memory" . }} }
+  limits: { memory: {{ include "sealcar.memory" . }} }
+volumeMounts:
+  - { name: sockets, mountPath: /run/sealcar/sockets }
+  {{- if eq .Values.mode "node" }}
+  - { name: store, mountPath: /var/lib/sealcar }
+  {{- else }}
+  - { name: store, mountPath: /var/lib/sealcar, subPath: sealcar }
+  {{- end }}
+  - { name: settings, mountPath: /etc/sealcar/sealcar.toml, subPath: sealcar.toml }
+  - { name: settings, mountPath: /etc/sealcar/policy.toml, subPath: policy.toml }
+  {{- if .Values.key.workloadIdentity }}
+  - { name: identity, mountPath: /var/run/secrets/identity, readOnly: true }
+  {{- end }}
+{{- end }}
+
+{{- define "sealcar.identity" -}}
+{{- if .Values.key.workloadIdentity }}
+- name: identity
+  projected:
+    sources:
+      - serviceAccountToken:
+          audience: {{ .Values.key.audience }}
+          expirationSeconds: 3600
+          path: token
+{{- end }}
+{{- end }}
