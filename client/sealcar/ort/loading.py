@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args, overload
 
@@ -26,7 +27,7 @@ from sealcar.ort.sessions import sealed_session
 from sealcar.ort.sources import SealedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sealcar.client import Client
     from sealcar.ort.callbacks import Registration
@@ -187,32 +188,47 @@ def _load(
     if known:
         probing.check_read(own, source.ep)
     configuration.apply(own, _of_package(source), entries)
-    model = models.read(source)
+    with _expecting(source):
+        model = models.read(source)
+        files = weights.fetch(source, model.files)
     reader = scopes.BlobReader(source, model.blobs)
     registration = None
     if known or model.blobs:
         if not known:
             probing.check_read(own, source.ep)
         registration = adapters.registrar().set_read(own, reader)
-    files = weights.fetch(source, model.files)
     keeps = any(entries.get(key) == "1" for key in _BORROWING)
     make = partial(_session, model.data, own, providers, registration, keeps=keeps)
     copying = partial(_copying, own, files, make)
-    if (
-        files
-        and not model.blobs
-        and borrowing.possible(own, providers, entries, model.data, shared=shared)
-    ):
-        ways = (make, copying)
-        session = borrowing.session(own, model.weights, files, ways, shared=shared)
-    else:
-        session = copying()
+    with _expecting(reader):
+        if (
+            files
+            and not model.blobs
+            and borrowing.possible(own, providers, entries, model.data, shared=shared)
+        ):
+            ways = (make, copying)
+            session = borrowing.session(own, model.weights, files, ways, shared=shared)
+        else:
+            session = copying()
     if model.blobs and not reader.served and entries.get(_SHARED) != "1":
         raise RuntimeSupportError(
             "the execution provider made a session without asking for the variant's blobs, so they "
             "came from elsewhere; compile the variant with embed=True"
         )
     return session
+
+
+@contextmanager
+def _expecting(whose: Source | scopes.BlobReader) -> Iterator[None]:
+    """Have payloads on their way before they are asked for."""
+    if not isinstance(whose, SealedSource | scopes.BlobReader):
+        yield  # files are where they are
+        return
+    whose.expect()
+    try:
+        yield
+    finally:
+        whose.settle()
 
 
 def _copying(own: SessionOptions, files: weights.Files, make: Callable[[], Session]) -> Session:

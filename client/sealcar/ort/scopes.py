@@ -14,6 +14,7 @@ from sealcar.errors import (
     RequestError,
 )
 from sealcar.ort import sources
+from sealcar.ort.ahead import BlobsAhead
 from sealcar.transfer.payloads import BorrowedBuffer
 
 if TYPE_CHECKING:
@@ -51,7 +52,16 @@ class BlobReader:
     def __init__(self, source: Readable, blobs: Mapping[str, str]) -> None:
         self._source = source
         self._blobs = dict(blobs)
+        self._ahead = BlobsAhead(source, ())
         self.served = False
+
+    def expect(self) -> None:
+        """Have the first blobs on their way before they are asked for; `settle` must follow."""
+        self._ahead = BlobsAhead(self._source, self._blobs.values())
+
+    def settle(self) -> None:
+        """Let go what wasn't asked for; later questions are answered as before."""
+        self._ahead.close()
 
     def __call__(self, name: str, allocate: Callable[[int], int], /) -> None:
         """Fill the provider's memory with a blob.
@@ -63,8 +73,7 @@ class BlobReader:
         if name not in self._blobs:
             unknown = NotFoundError("the variant has no such blob")
             raise self._source.name.placed(unknown, "read", names.shown(name))
-        with self._source.reader(self._blobs[name]) as reader:
-            reader.read_into(allocate(reader.size), reader.size)
+        self._ahead.fill(self._blobs[name], allocate)
         self.served = True
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from sealcar.errors import InvalidPackageError, SealcarError
+from sealcar.ort.ahead import ViewsAhead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,6 +117,7 @@ class SealedSource:
 
     def __init__(self, scope: AnyScope, *, shared: bool = False) -> None:
         self._scope, self._shared = scope, shared
+        self._ahead = ViewsAhead(self._map, ())
         self.reader = scope.reader
         self.read = scope.read
         self.resolve_folder = scope.resolve_folder
@@ -174,6 +176,23 @@ class SealedSource:
         Raises:
             SealcarError: what went wrong, with scope and name.
         """
+        return self._ahead.take(name)
+
+    def expect(self) -> None:
+        """Have the weights on their way before they are asked for, if it is clear whose they are.
+
+        `settle` must follow.
+        """
+        kinds = [payload.kind for payload in self.payloads]
+        if kinds.count(MODEL) == 1:
+            weights = (one.name for one in self.payloads if one.kind == INITIALIZERS)
+            self._ahead = ViewsAhead(self._map, weights)
+
+    def settle(self) -> None:
+        """Fetch nothing more that nobody asked for."""
+        self._ahead.give_up()
+
+    def _map(self, name: str) -> memoryview:
         return self._scope.map(name, shared=self._shared).view
 
     @cached_property
