@@ -12,6 +12,8 @@ FROM python:3.13-slim
 RUN groupadd --gid 10001 sealcar && useradd --uid 10001 --gid 10001 --no-create-home sealcar \
     && install -d -o 10001 -g 10001 -m 0700 /data /var/lib/sealcar \
     && install -d -o 10001 -g 10001 -m 0755 /sockets /run/sealcar
+LABEL org.opencontainers.image.title=sealcar \
+      org.opencontainers.image.licenses=Apache-2.0
 COPY --from=build /opt/sealcar /opt/sealcar
 ENV PATH=/opt/sealcar/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
