@@ -89,12 +89,8 @@ requirements/fuzz.txt: | $(UV)
 	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --group fuzz -o $@
 requirements/servers.txt: | $(UV)
 	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --group servers -o $@
-# what only one target needs has a list and an environment of its own
-requirements/docs.txt requirements/release.txt: requirements/%.txt: | $(UV)
-	mkdir -p requirements
-	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --group $* -o $@
 lock:
-	rm -f requirements/*.txt && $(MAKE) requirements/ort132.txt requirements/ort130.txt requirements/fuzz.txt requirements/docs.txt requirements/release.txt requirements/servers.txt
+	rm -f requirements/*.txt && $(MAKE) requirements/ort132.txt requirements/ort130.txt requirements/fuzz.txt requirements/servers.txt
 
 dist: | $(UV)
 	rm -rf dist && $(UV) build --quiet && ls dist
