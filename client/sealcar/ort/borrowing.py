@@ -104,13 +104,13 @@ def session(
         WrongStateError: the options were lent weights of these names before.
     """
     make, otherwise = ways
-    values = lending.values(weights, files, own=not shared)
-    if not values:
+    lent = lending.lend(weights, files, own=not shared)
+    if not lent.values:
         return otherwise()
-    loan = _lend(session_options, values)
+    loan = _lend(session_options, lent.values)
     # what was lent once is used the other way, too
     made = _borrowing(session_options, loan, files, make, shared=shared) or otherwise()
-    made.keep(lending.kept(weights, values, own=not shared))
+    made.keep(lent.kept)
     return made
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import weakref
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sealcar.ort import runtime
@@ -16,7 +17,7 @@ from sealcar.transfer import memory
 from sealcar.transfer.descriptors import Exported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sealcar.onnxscan import Tensor
     from sealcar.ort.initializers import Files
@@ -54,33 +55,41 @@ class _Loan:
         }
 
 
-def values(weights: Sequence[Tensor], files: Files, *, own: bool) -> dict[str, Any]:
-    """Return each weight over the memory of its file; nothing if one can't be borrowed.
+@dataclass
+class Lent:
+    """Weights over the memory that they lie in.
+
+    Attributes:
+        values: by name; nothing if one can't be borrowed.
+        kept: those that don't keep their memory by themselves, so that the session has to.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)
+
+
+def lend(weights: Sequence[Tensor], files: Files, *, own: bool) -> Lent:
+    """Return each weight over the memory of its file.
 
     Args:
         weights: every tensor of the model that lies in a file.
         files: as `initializers.fetch` returns them.
         own: the memory is this process's alone: what the runtime has done with goes back.
     """
-    found: dict[str, Any] = {}
+    found = Lent()
     returned = own and not _overlap(weights)
     for tensor in weights:
         data = _data(tensor, files)
-        if data is None or tensor.name in found:
-            return {}
+        if data is None or tensor.name in found.values:
+            return Lent()
         again = returned and tensor.data_type in _RETURNED
         value = _returned(tensor, data) if again else _borrowed(tensor, data)
         if value is None:
-            return {}
-        found[tensor.name] = value
+            return Lent()
+        found.values[tensor.name] = value
+        if not again:
+            found.kept.append(value)
     return found
-
-
-def kept(weights: Iterable[Tensor], lent: Mapping[str, Any], *, own: bool) -> list[Any]:
-    """Return the values that don't keep their memory by themselves: the session has to."""
-    if not own:
-        return list(lent.values())
-    return [lent[one.name] for one in weights if one.data_type not in _RETURNED]
 
 
 def _data(tensor: Tensor, files: Files) -> memoryview | None:
