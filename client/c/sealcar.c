@@ -666,8 +666,11 @@ static int attest(const sealcar_client *client, struct connection *c, sealcar_er
     if (request(c, &o, OR(ATTESTED), client->timeout, &p, e))
         return e->reason == SEALCAR_UNAVAILABLE ? 1 : -1;
     c->segments = number_of(p.body, 5) != 0;
-    if (number_of(p.body, 1) != PROTOCOL)
-        return fail(e, SEALCAR_INCOMPATIBLE, "the daemon speaks another protocol: update one of us");
+    uint64_t spoken = number_of(p.body, 1);
+    if (spoken != PROTOCOL)
+        return fail(e, SEALCAR_INCOMPATIBLE, "the daemon speaks protocol %u, we speak %u: update %s",
+                    (unsigned)spoken, (unsigned)PROTOCOL,
+                    spoken < PROTOCOL ? "the daemon" : "this client");
     return 0;
 }
 

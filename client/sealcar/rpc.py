@@ -11,6 +11,7 @@ import grpc
 from grpc_status import rpc_status
 
 from sealcar import details, errors
+from sealcar.announcing import announced
 from sealcar.v1 import common_pb2
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _WITHOUT_DETAIL: Final[dict[grpc.StatusCode, type[errors.SealcarError]]] = {
     grpc.StatusCode.CANCELLED: errors.UnavailableError,
     grpc.StatusCode.RESOURCE_EXHAUSTED: errors.ExhaustedError,
     grpc.StatusCode.PERMISSION_DENIED: errors.DeniedError,
-    grpc.StatusCode.UNIMPLEMENTED: errors.IncompatibleError,
     grpc.StatusCode.NOT_FOUND: errors.NotFoundError,
     grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidRequestError,
 }
@@ -83,7 +83,7 @@ class Channel:
         with self._lock:
             state = self._line.state()
             if self._channel is None or state != self._state:
-                opened = self._line.open(self.timeout)
+                opened = announced(self._line.open(self.timeout))
                 if self._channel is not None:
                     self._before.append(self._channel)
                 self._channel, self._state = opened, state
@@ -133,6 +133,10 @@ class Channel:
             return self._line.unreachable(text)
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return errors.TimedOutError(f"the daemon didn't answer within {self.timeout:g} s")
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            return errors.IncompatibleError(
+                f"the daemon doesn't know this call: update it, or switch the call on ({text})"
+            )
         return _WITHOUT_DETAIL.get(code, errors.InternalError)(text)
 
 

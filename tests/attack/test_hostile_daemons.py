@@ -11,6 +11,7 @@ import pytest
 from sealcar import errors
 from sealcar.catalogue import values
 from sealcar.cli.verifying import resumable
+from sealcar.protocol import check_answer
 from sealcar.transfer.scopes import MAX_PAYLOADS, ScopeName, opened_scope
 from sealcar.v1 import common_pb2 as common
 from sealcar.v1 import payloads_pb2
@@ -57,6 +58,16 @@ def test_an_empty_page_that_is_not_the_last_is_refused() -> None:
     answer = payloads_pb2.OpenResponse(next_page_token=MORE)
     with pytest.raises(errors.IncompatibleError):
         opened_scope(lambda _request: answer, NAME)
+
+
+@pytest.mark.parametrize(
+    ("version", "behind"), [(0, "daemon"), (2, "client"), (2**32 - 1, "client")]
+)
+def test_a_version_that_nobody_agreed_on_is_refused(version: int, behind: str) -> None:
+    with pytest.raises(errors.IncompatibleError, match=f"update the {behind}") as caught:
+        check_answer(version, "9\x1b[31m" * 100)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300
 
 
 def test_a_token_that_a_daemon_chose_does_nothing_in_a_terminal_or_shell(

@@ -52,6 +52,19 @@ def test_init_makes_everything_for_its_owner_alone(made: Daemon) -> None:
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
 
 
+def test_a_store_of_a_newer_release_is_refused_and_left_as_it_is(made: Daemon) -> None:
+    identity = made.store / "store.json"
+    identity.write_text(identity.read_text().replace('"format": "1"', '"format": "2", "more": 1'))
+    before = {path: path.stat().st_mtime_ns for path in made.store.rglob("*")}
+    done = subprocess.run(
+        made.command(), env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 6, done.stderr
+    assert "format '2'" in done.stderr
+    assert "update the daemon" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in made.store.rglob("*")} == before
+
+
 def test_init_says_that_there_is_no_isolation_and_what_to_do_next(tmp_path: Path) -> None:
     done = run_command("init", str(tmp_path / "d"))
     assert done.returncode == 0

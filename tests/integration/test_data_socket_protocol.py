@@ -5,12 +5,16 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
+from support.caller import error_of
 from support.daemon import Daemon
 from support.payload_packages import publish, varied
 from support.raw_clients import SCOPE, RawClient, memfds, until
 
-from sealcar.v1 import common_pb2, payloads_pb2
+from sealcar import protocol
+from sealcar.errors import IncompatibleError, InvalidRequestError
+from sealcar.v1 import common_pb2, package_store_pb2, package_store_pb2_grpc, payloads_pb2
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
@@ -43,6 +47,42 @@ def test_a_client_that_is_too_old_is_told_so(daemon: Daemon) -> None:
         client.send(pb.ClientPacket(attest=pb.Attest(protocol=0)))
         assert client.error().reason == common_pb2.ERROR_REASON_INCOMPATIBLE
         assert client.closed()
+
+
+@pytest.mark.parametrize(("version", "behind"), [(0, "client"), (2, "daemon")])
+def test_two_sides_without_a_common_version_say_which_one_to_update(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch, version: int, behind: str
+) -> None:
+    with daemon.connect() as client:
+        assert next(client.catalogue.list()).name == SCOPE.package.name
+        monkeypatch.setattr(protocol, "PROTOCOL", version)
+        monkeypatch.setattr(protocol, "OLDEST", version)
+        with pytest.raises(IncompatibleError, match=f"update the {behind}"):
+            client.catalogue.get(SCOPE.package.name)
+        with pytest.raises(IncompatibleError, match=f"update the {behind}"):
+            next(client.catalogue.list())
+        with pytest.raises(IncompatibleError, match=f"update the {behind}"):
+            daemon.connect(timeout=20)
+
+
+def test_a_client_that_is_newer_is_spoken_to_in_the_older_version(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "PROTOCOL", 9)
+    with daemon.connect() as client:
+        assert client.scope("m", "c", "v").read("small") == SMALL
+        assert client.catalogue.get(SCOPE.package.name).generations == (1,)
+
+
+def test_a_range_of_versions_that_is_none_is_refused(daemon: Daemon) -> None:
+    with grpc.insecure_channel(f"unix:{daemon.socket / 'grpc.sock'}") as channel:
+        packages = package_store_pb2_grpc.PackageStoreStub(channel)
+        for said in ("1", "a-b", "1-1-1", "-", "9" * 5000 + "-1"):
+            with pytest.raises(grpc.RpcError) as caught:
+                packages.List(
+                    package_store_pb2.ListRequest(), metadata=(("x-sealcar-protocol", said),)
+                )
+            assert isinstance(error_of(caught.value), InvalidRequestError)
 
 
 @pytest.mark.parametrize(("name", "data"), [("small", SMALL), ("empty", b"")])

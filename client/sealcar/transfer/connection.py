@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from google.protobuf.message import DecodeError
 
-from sealcar import details
+from sealcar import details, protocol
 from sealcar._version import __version__
 from sealcar.errors import SealcarError, TimedOutError, UnavailableError, WrongStateError
 from sealcar.transfer.descriptors import close_all, receive
@@ -22,7 +22,6 @@ from sealcar.v1 import data_socket_pb2 as pb
 if TYPE_CHECKING:
     from sealcar.transfer.location import Location
 
-PROTOCOL: Final = 1
 _RINGS: Final = {"ring": False, "write_ring": True}
 
 
@@ -56,13 +55,14 @@ class DataConnection:
         Raises:
             UnavailableError: no daemon by then, or one of another uid. Nothing was sent to it.
             DeniedError: the socket's permissions keep this process out.
-            IncompatibleError: no common protocol.
+            IncompatibleError: no common protocol; the message says which side to update.
         """
-        hello = pb.Attest(protocol=PROTOCOL, release=f"sealcar-python {__version__}")
+        hello = pb.Attest(protocol=protocol.PROTOCOL, release=f"sealcar-python {__version__}")
         while True:
             connection = cls(dial(location, deadline), timeout)
             try:
                 answer = connection.request(pb.ClientPacket(attest=hello), "attested")
+                protocol.check_answer(answer.attested.protocol, answer.attested.release)
             except BaseException as error:
                 connection.close()
                 # one that is just going, or just coming

@@ -13,7 +13,6 @@ import structlog
 
 from sealcar.errors import (
     DeniedError,
-    IncompatibleError,
     InvalidRequestError,
     SealcarError,
     TimedOutError,
@@ -21,6 +20,7 @@ from sealcar.errors import (
     WrongStateError,
 )
 from sealcar.v1 import data_socket_pb2 as pb
+from sealcar_server.endpoints import protocol
 from sealcar_server.endpoints.data_line import Line
 from sealcar_server.endpoints.data_rings import RingKeeper
 from sealcar_server.endpoints.data_turns import Keeper, Phase, ViolationError, cancelled, short
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _log: Final = structlog.get_logger("sealcar.data")
 _Result = TypeVar("_Result")
-PROTOCOL: Final = 1
 _ATTEST_WITHIN: Final = 10.0
 _MAX_RELEASE: Final = 100
 # what brings begun work to its end, and what probes ask
@@ -228,10 +227,10 @@ class Connection:
         hello = packet.attest
         if len(hello.release.encode()) > _MAX_RELEASE:
             raise InvalidRequestError(f"release may have at most {_MAX_RELEASE} bytes")
-        if hello.protocol < PROTOCOL:
-            raise ViolationError(
-                IncompatibleError(f"the client has to speak protocol {PROTOCOL}; update it")
-            )
+        try:
+            spoken = protocol.common(hello.protocol)
+        except SealcarError as error:
+            raise ViolationError(error) from error
         services = self.door.services
         self._peer_is_ours = False
         try:
@@ -240,7 +239,7 @@ class Connection:
             raise ViolationError(error) from error
         self.door.follow(self.session, self.close)
         attested = pb.Attested(
-            protocol=PROTOCOL,
+            protocol=spoken,
             release=services.release,
             isolation=services.isolation,
             session=self.peer.assurance,

@@ -13,6 +13,7 @@ import grpc
 import structlog
 
 from sealcar.errors import InternalError, SealcarError
+from sealcar_server.endpoints import protocol
 from sealcar_server.endpoints.grpc_errors import code_of, status_of
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Guard(grpc.ServerInterceptor):
         started = time.monotonic()
         code = grpc.StatusCode.OK
         try:
+            protocol.check_call(context)
             yield
         except SealcarError as error:
             code = code_of(error)

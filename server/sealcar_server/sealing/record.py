@@ -171,7 +171,9 @@ def _signature(place: Fields) -> Signature | None:
 
 def _check_format(found: str, what: str) -> None:
     if found != FORMAT:
-        raise UnknownFormatError(f"{what} is of format {found[:20]!a}; this release reads {FORMAT}")
+        raise UnknownFormatError(
+            f"{what} is of format {found[:20]!a}, and this release reads {FORMAT}: update it"
+        )
 
 
 def _check_unique(root: Fields, keys: list[object], what: str) -> None:

@@ -51,8 +51,12 @@ class StoreIdentity:
             NotAuthenticError: it isn't what `serialise` writes.
         """
         fields = Fields(strict_json(data, _FILE, error=NotAuthenticError), what=_FILE)
-        if fields.text("format") != FORMAT:
-            raise UnknownFormatError("store.json is of a format that this release doesn't know")
+        found = fields.text("format")
+        if found != FORMAT:
+            raise UnknownFormatError(
+                f"{_FILE} is of format {found[:20]!a}, and this daemon knows {FORMAT}: a newer"
+                " release made the store, so update the daemon; nothing was changed"
+            )
         made = cls(
             fields.data("store_id", STORE_ID_SIZE),
             fields.text("kek_alias"),

@@ -1,0 +1,64 @@
+"""What every gRPC call says of this client beside its request: which protocol it speaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+
+from sealcar import protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEY: Final = "x-sealcar-protocol"
+
+
+@dataclass(frozen=True)
+class _Details(grpc.ClientCallDetails):
+    """A call as gRPC wants it described."""
+
+    method: str
+    timeout: float | None
+    metadata: tuple[tuple[str, str | bytes], ...] | None
+    credentials: grpc.CallCredentials | None
+    wait_for_ready: bool | None
+    compression: grpc.Compression | None
+
+
+class _Announcing(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Says it in the metadata of calls of all four kinds."""
+
+    def _call(
+        self,
+        continuation: Callable[[grpc.ClientCallDetails, Any], Any],
+        details: grpc.ClientCallDetails,
+        request: Any,  # noqa: ANN401  (any message, or an iterator of them)
+    ) -> Any:  # noqa: ANN401  (whatever the call gives)
+        # "OLDEST-NEWEST": so the daemon can tell which of the two is behind
+        said = (KEY, f"{protocol.OLDEST}-{protocol.PROTOCOL}")
+        described = _Details(
+            details.method,
+            details.timeout,
+            (*(details.metadata or ()), said),
+            details.credentials,
+            details.wait_for_ready,
+            details.compression,
+        )
+        return continuation(described, request)
+
+    intercept_unary_unary = _call  # type: ignore[assignment]  # one way for all four
+    intercept_unary_stream = _call  # type: ignore[assignment]  # one way for all four
+    intercept_stream_unary = _call  # type: ignore[assignment]  # one way for all four
+    intercept_stream_stream = _call  # type: ignore[assignment]  # one way for all four
+
+
+def announced(channel: grpc.Channel) -> grpc.Channel:
+    """Return the channel with each of its calls saying so."""
+    return grpc.intercept_channel(channel, _Announcing())
