@@ -52,7 +52,8 @@ def running_as(daemon: Daemon, uid: int) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-c", _AS_UID, library, str(uid), *options],
         cwd=daemon.folder,
-        env=environment(),
+        # it can't start once more as this uid, which may not read the interpreter
+        env=environment({"LD_BIND_NOW": "1"}),
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
