@@ -4,11 +4,15 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 from support.daemon import Daemon, environment
 from support.payload_packages import publish
+from support.raw_clients import RawClient
 
 from sealcar.errors import NotFoundError
+from sealcar.v1 import common_pb2, package_store_pb2, package_store_pb2_grpc
+from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +36,41 @@ def test_a_refused_call_is_logged_with_its_method_and_code(daemon: Daemon) -> No
     (line,) = [line for line in daemon.log if line["event"] == "call refused"]
     assert (line["method"], line["code"]) == ("PackageStore.Get", "NOT_FOUND")
     assert "absent" in line["error"]
+
+
+def test_a_line_carries_the_id_of_its_request_the_callers_own_if_it_is_fit_for_a_log(
+    daemon: Daemon,
+) -> None:
+    request = package_store_pb2.GetRequest(package=common_pb2.PackageRef(name="absent"))
+    told: list[str | bytes] = []
+    brought = ["trace-1_A", "", "x" * 65, 'a"b', "a b", "é".encode().hex() + "!"]
+    with grpc.insecure_channel(f"unix:{daemon.socket / 'grpc.sock'}") as channel:
+        packages = package_store_pb2_grpc.PackageStoreStub(channel)
+        for one in brought:
+            with pytest.raises(grpc.RpcError) as refused:
+                packages.Get(request, metadata=(("x-request-id", one),))
+            assert isinstance(refused.value, grpc.Call)
+            told.append(dict(refused.value.trailing_metadata() or ())["x-request-id"])
+    logged = [line["request_id"] for line in daemon.log if line["event"] == "call refused"]
+    assert logged == told
+    assert told[0] == brought[0]
+    assert not set(told[1:]) & set(brought)
+    assert len(set(told)) == len(brought)
+    assert all("request_id" not in line for line in daemon.log if line["event"] == "serving")
+
+
+def test_what_is_logged_for_a_request_of_the_data_socket_carries_an_id(daemon: Daemon) -> None:
+    with daemon.connect() as client:
+        publish(client, {"blob": b"plain words"})
+    (manifest,) = daemon.store.rglob("manifest.json")
+    (manifest.parent / "c" / "v" / "blob").write_bytes(b"damaged")
+    with RawClient(daemon) as raw:
+        raw.read("blob")
+        assert raw.error().message
+        raw.send(pb.ClientPacket(ring_mapped=pb.RingMapped()))
+        assert raw.closed()
+    (line,) = [line for line in daemon.log if line["event"] == "client broke the protocol"]
+    assert len(line["request_id"]) == 16
 
 
 def test_no_line_holds_what_a_payload_holds(daemon: Daemon) -> None:

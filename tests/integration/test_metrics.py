@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from support.daemon import Daemon
-from support.onnx_bytes import model_of
+from support.onnx_bytes import TINY, model_of
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 
 from sealcar.admin import Admin
@@ -136,6 +136,7 @@ def test_bytes_are_counted_by_direction_and_delivery(used: Daemon) -> None:
     assert moved("read", "packet") == len(b"small")
     assert moved("write", "ring") == len(DATA)
     assert moved("read", "grpc") == 0
+    assert moved("write", "grpc") == len(DATA) + len(b"small") + len(TINY), "imports"
 
 
 def test_seconds_are_told_by_phase(used: Daemon) -> None:

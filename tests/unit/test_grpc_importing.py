@@ -33,7 +33,7 @@ def requests(count: int) -> Iterator[pb.ImportRequest]:
 
 def heard(running: Running, count: int) -> list[str]:
     """Return the names of payloads that progress was told at."""
-    steps = grpc_importing.take_in(running.packages, ME, requests(count))
+    steps = grpc_importing.take_in(running.packages, ME, requests(count), lambda _: None)
     return [step.progress.payload for step in steps if step.WhichOneof("step") == "progress"]
 
 

@@ -20,7 +20,7 @@ from sealcar.errors import (
     WrongStateError,
 )
 from sealcar.v1 import data_socket_pb2 as pb
-from sealcar_server.endpoints import protocol
+from sealcar_server.endpoints import protocol, request_ids
 from sealcar_server.endpoints.data_line import Line
 from sealcar_server.endpoints.data_rings import RingKeeper
 from sealcar_server.endpoints.data_turns import Keeper, Phase, ViolationError, cancelled, short
@@ -65,6 +65,7 @@ class Connection:
         self.rings = RingKeeper(self)
         self.operation: Operation | None = None
         self.cancelled = False
+        self._request_id = ""
         self.holds_transaction = False
         self.handlers: Mapping[str, Callable[[pb.ClientPacket], None]] = {}
 
@@ -78,6 +79,7 @@ class Connection:
                 self.close(None)
                 return
             self.since = time.monotonic()
+            request_ids.begin(self._request_id)
             self._dispatch(packet)
         except BlockingIOError:
             return
@@ -213,6 +215,8 @@ class Connection:
             self.refuse(UnavailableError("the daemon is stopping", retry_after=1.0))
             return
         self.cancelled = False
+        self._request_id = request_ids.made()
+        request_ids.begin(self._request_id)
         self.rings.new_request()
         try:
             if kind not in _WHILE_DRAINING:

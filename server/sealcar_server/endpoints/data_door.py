@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -12,6 +13,7 @@ import structlog
 
 from sealcar.errors import ExhaustedError, InternalError, SealcarError
 from sealcar_server.access.rates import UNLIMITED, Rates
+from sealcar_server.endpoints import request_ids
 from sealcar_server.endpoints.data_chores import Chores
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.transfer.outstanding import Outstanding
@@ -153,18 +155,22 @@ class Door:
         done: Callable[[_Result | None, SealcarError | None], None],
     ) -> None:
         """Do something that may block; `done` runs on the socket's thread with what came of it."""
+        here, back = copy_context(), copy_context()
 
         def run() -> None:
             result: _Result | None = None
             failure: SealcarError | None = None
             try:
-                result = work()
+                result = here.run(work)
             except SealcarError as error:
                 failure = error
             except Exception:  # noqa: BLE001  (the client gets one typed error, the log the rest)
-                _log.exception("a request failed unexpectedly")
-                failure = InternalError("the request failed unexpectedly")
-            self.post(lambda: done(result, failure))
+                here.run(_log.exception, "a request failed unexpectedly")
+                failure = InternalError(
+                    "the request failed unexpectedly; the daemon's log has more of request"
+                    f" {here.run(request_ids.current)}"
+                )
+            self.post(lambda: back.run(done, result, failure))
 
         self._chores.put(owner, run)
 

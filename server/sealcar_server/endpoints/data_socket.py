@@ -20,6 +20,7 @@ from sealcar.errors import DeniedError, ExhaustedError, InternalError, Unavailab
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.access.peers import peer_of
 from sealcar_server.access.sessions import Session
+from sealcar_server.endpoints import request_ids
 from sealcar_server.endpoints.connection import Connection
 from sealcar_server.endpoints.data_ahead import FillAhead
 from sealcar_server.endpoints.data_door import Door, Limits, Services
@@ -201,6 +202,8 @@ class DataSocket:
             _log.exception("a packet wasn't handled")
             if connection is not None:
                 connection.close(InternalError("the daemon failed on this packet"))
+        finally:
+            request_ids.end()
 
     def _accept(self, name: str, listener: sockets.socket) -> None:
         for _ in range(_ACCEPTED):

@@ -46,11 +46,17 @@ def code_of(error: errors.SealcarError) -> grpc.StatusCode:
     return CODES.get(type(error), grpc.StatusCode.INTERNAL)
 
 
-def status_of(error: errors.SealcarError) -> _Status:
-    """Return an error as `context.abort_with_status` takes it."""
+def status_of(error: errors.SealcarError, said: tuple[tuple[str, str], ...] = ()) -> _Status:
+    """Return an error as `context.abort_with_status` takes it.
+
+    Args:
+        error: the error.
+        said: trailing metadata beside it.
+    """
     detail = to_detail(error)
     detail.message = detail.message[:_MAX_MESSAGE]
     packed = AnyMessage()
     packed.Pack(detail)
     status = Status(code=code_of(error).value[0], message=detail.message, details=[packed])
-    return rpc_status.to_status(status)
+    made = rpc_status.to_status(status)
+    return made._replace(trailing_metadata=(*made.trailing_metadata, *said))

@@ -13,7 +13,7 @@ import grpc
 import structlog
 
 from sealcar.errors import InternalError, SealcarError
-from sealcar_server.endpoints import protocol
+from sealcar_server.endpoints import protocol, request_ids
 from sealcar_server.endpoints.grpc_errors import code_of, status_of
 
 if TYPE_CHECKING:
@@ -120,6 +120,10 @@ class Guard(grpc.ServerInterceptor):
     @contextmanager
     def _answering(self, method: str, context: grpc.ServicerContext) -> Iterator[None]:
         started = time.monotonic()
+        request = request_ids.of_call(context)
+        request_ids.begin(request)
+        said = ((request_ids.FIELD, request),)
+        context.set_trailing_metadata(said)
         code = grpc.StatusCode.OK
         try:
             protocol.check_call(context)
@@ -127,15 +131,15 @@ class Guard(grpc.ServerInterceptor):
         except SealcarError as error:
             code = code_of(error)
             _log.info("call refused", method=method, code=code.name, error=str(error))
-            context.abort_with_status(status_of(error))
+            context.abort_with_status(status_of(error, said))
         except (grpc.RpcError, GeneratorExit):
             code = grpc.StatusCode.CANCELLED  # by the client, or for being idle
             raise
         except Exception:  # noqa: BLE001  (whatever it is, the caller gets a typed error)
             code = grpc.StatusCode.INTERNAL
             _log.exception("call failed", method=method)
-            context.abort_with_status(
-                status_of(InternalError("a defect; the daemon's log has more"))
-            )
+            defect = InternalError(f"a defect; the daemon's log has more of request {request}")
+            context.abort_with_status(status_of(defect, said))
         finally:
             self._observer.called(method, code.name, time.monotonic() - started)
+            request_ids.end()

@@ -27,9 +27,18 @@ _REPEAT: Final = 2.0  # seconds: clients give up after half a minute of silence
 
 
 def take_in(
-    packages: Packages, caller: Principal, requests: Iterator[pb.ImportRequest]
+    packages: Packages,
+    caller: Principal,
+    requests: Iterator[pb.ImportRequest],
+    moved: Callable[[int], None],
 ) -> Iterator[pb.ImportResponse]:
     """Take a package in, telling about once a mebibyte, and every few seconds, how far it is.
+
+    Args:
+        packages: does it.
+        caller: who sends it.
+        requests: the steps.
+        moved: told the plaintext bytes that came.
 
     Raises:
         SealcarError: a step is out of order, or whatever the service raises.
@@ -47,7 +56,7 @@ def take_in(
         session.in_use.bind(permit)
         yield from _imported(
             session,
-            _permitted(requests, permit),
+            _counted(_permitted(requests, permit), moved if not begin.sealed else _uncounted),
             lambda count: packages.publish(caller, session, count),
         )
 
@@ -57,6 +66,19 @@ def _permitted(requests: Iterator[pb.ImportRequest], permit: Permit) -> Iterator
         permit.check()
         permit.renew()
         yield request
+
+
+def _counted(
+    requests: Iterator[pb.ImportRequest], moved: Callable[[int], None]
+) -> Iterator[pb.ImportRequest]:
+    for request in requests:
+        if request.data:
+            moved(len(request.data))
+        yield request
+
+
+def _uncounted(_count: int) -> None:
+    """Leave ciphertext out of what is counted as plaintext."""
 
 
 def _imported(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sealcar.v1 import package_store_pb2 as pb
@@ -39,7 +40,7 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         service: does it.
         caller: gives the principal behind a call.
         receiver: the same, of a caller that is going to get plaintext.
-        meter: told the plaintext bytes that leave.
+        meter: told the plaintext bytes that come and leave.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
         meter: Meter,
     ) -> None:
         self._service = service
-        self._caller = caller
+        self._caller, self._meter = caller, meter
         self._exports = Exports(service.exporter, caller, receiver, meter)
 
     def List(self, request: pb.ListRequest, context: grpc.ServicerContext) -> pb.ListResponse:  # noqa: N802  (wire name)
@@ -101,7 +102,8 @@ class PackagesServicer(package_store_pb2_grpc.PackageStoreServicer):
     ) -> Iterator[pb.ImportResponse]:
         """Take a package in, telling about once a mebibyte how far it is."""
         caller = self._caller(context)
-        yield from take_in(self._service.packages, caller, request_iterator)
+        moved = partial(self._meter.moved, "write", "grpc")
+        yield from take_in(self._service.packages, caller, request_iterator, moved)
 
     def Export(  # noqa: N802  (wire name)
         self, request: pb.ExportRequest, context: grpc.ServicerContext

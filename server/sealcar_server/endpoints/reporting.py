@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from sealcar.errors import UnavailableError
@@ -52,7 +53,9 @@ class Reporting(Generic[T]):
         self._abandoned = False
         self._results: list[T] = []
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="long-work", daemon=True)
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._run,), name="long-work", daemon=True
+        )
 
     def steps(self) -> Iterator[Step]:
         """Start the work and yield how far it is until it has ended, well or not."""

@@ -33,6 +33,7 @@ class Flow(abc.ABC):
         self._ended = ended
         self._lock = threading.Lock()
         self._inside = 0
+        self._request = structlog.contextvars.get_contextvars()
         self._over = False
         self._reported = False
         self._error: SealcarError | None = None
@@ -49,7 +50,7 @@ class Flow(abc.ABC):
         except SealcarError as error:
             self._conclude(error)
         except Exception:  # noqa: BLE001  (a worker must outlive whatever one transfer does)
-            _log.exception("a transfer failed unexpectedly")
+            _log.exception("a transfer failed unexpectedly", **self._request)
             self._conclude(InternalError("the transfer failed unexpectedly"))
         finally:
             with self._lock:
