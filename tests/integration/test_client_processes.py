@@ -9,6 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -251,6 +254,69 @@ def test_a_stopping_daemon_lets_what_is_under_way_come_to_its_end(tmp_path: Path
         assert daemon.process.wait(20) == 0
         client.close()
         daemon.start()
+
+
+def test_a_client_that_stalls_in_mid_read_is_cut_when_the_drain_timeout_is_over(
+    tmp_path: Path,
+) -> None:
+    with Daemon(tmp_path, settings={"daemon.drain_timeout": "500ms"}) as daemon:
+        with daemon.connect(timeout=5) as client:
+            publish(client, {"big": BIG})
+            with client.scope(PACKAGE, COMPONENT, VARIANT).reader("big") as stalled:
+                started = time.monotonic()
+                assert daemon.stop() == 0
+                assert 0.5 <= time.monotonic() - started < 10
+                buffer = bytearray(b"\xee") * stalled.size
+                with pytest.raises(errors.UnavailableError):
+                    stalled.read_into(buffer)
+            assert not any(buffer)
+
+
+def test_a_second_sigterm_cuts_a_client_that_stalls_in_mid_read(tmp_path: Path) -> None:
+    settings = {"daemon.drain_timeout": "10min"}
+    with Daemon(tmp_path, settings=settings) as daemon, daemon.connect(timeout=5) as client:
+        publish(client, {"big": BIG})
+        with client.scope(PACKAGE, COMPONENT, VARIANT).reader("big"):
+            assert daemon.process
+            daemon.process.send_signal(signal.SIGTERM)
+            until(lambda: any(line.get("event") == "draining" for line in daemon.log))
+            assert daemon.stop(timeout=10) == 0
+
+
+def test_clients_read_on_after_a_restart_or_fail_typed_within_their_deadline(
+    tmp_path: Path,
+) -> None:
+    patience, over = 3.0, threading.Event()
+    read, took = Counter[int](), list[float]()
+
+    def read_on(number: int, client: sealcar.Client) -> None:
+        scope = client.scope(PACKAGE, COMPONENT, VARIANT)
+        while not over.is_set():
+            started = time.monotonic()
+            with suppress(errors.ResourceError):
+                assert scope.read("big") == BIG
+                read[number] += 1
+            took.append(time.monotonic() - started)
+
+    def all_read() -> None:
+        before = read.copy()
+        until(lambda: all(read[one] > before[one] for one in range(3)))
+
+    with Daemon(tmp_path) as daemon, ExitStack() as stack:
+        clients = [stack.enter_context(daemon.connect(timeout=patience)) for _ in range(3)]
+        publish(clients[0], {"big": BIG})
+        with ThreadPoolExecutor(len(clients)) as crowd:
+            work = [crowd.submit(read_on, *one) for one in enumerate(clients)]
+            try:
+                all_read()
+                assert daemon.stop() == 0
+                daemon.start()
+                all_read()
+            finally:
+                over.set()
+            for one in work:
+                one.result()
+    assert max(took) < 2 * patience
 
 
 def test_a_crowd_of_processes_all_get_their_bytes(published: Daemon) -> None:
