@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,15 +14,19 @@ from support.asset_packages import AssetPackage
 from support.rotating import turn
 from support.services import ME, MODEL, Running, everything_for
 
-from sealcar.errors import DamagedError, InvalidRequestError, NotFoundError
+from sealcar.errors import DamagedError, InvalidRequestError, NotFoundError, StorageError
+from sealcar_server.access.audit.trail import Entry, Trail
 from sealcar_server.access.policy import Grant, Policy, Right
 from sealcar_server.service.assembly import Limits
+from sealcar_server.service.pruned import Pruned
 from sealcar_server.service.pruning import Pruning, Wanted
 from sealcar_server.service.values import ScopeKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from sealcar_server.access.principal import Principal
 
 SCOPE = ScopeKey("ocr", "1", "det", "onnx")
 # what was opened before is no use of it any more
@@ -264,3 +271,100 @@ def test_a_rewrap_leaves_what_is_in_use(tmp_path: Path) -> None:
             turn(running)
         assert numbers(running) == [4, 3, 1]
         assert running.read(replace(SCOPE, generation=1)) == MODEL
+
+
+class Noting(Trail):
+    """Keeps what was accounted for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Entry] = []
+
+    @contextmanager
+    def decision(self, principal: Principal, right: Right, **place: str | int) -> Iterator[Entry]:
+        with super().decision(principal, right, **place) as entry:
+            self.entries.append(entry)
+            yield entry
+
+
+@pytest.fixture
+def trail() -> Noting:
+    return Noting()
+
+
+@pytest.fixture
+def accounted(running: Running, trail: Noting) -> Pruning:
+    service = running.service.pruning
+    return Pruning(
+        everything_for(ME.uid),
+        running.store,
+        turns=service._turns,
+        keeping=service._keeping,
+        uses=service._uses,
+        remembered=service._remembered,
+        trail=trail,
+    )
+
+
+def breaks_at(monkeypatch: pytest.MonkeyPatch, call: str, inode: int) -> None:
+    """Let the disk fail when one file's name, or one directory, is to be removed."""
+    real = getattr(os, call)
+
+    def broken(path: str, *, dir_fd: int) -> None:
+        if os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_ino == inode:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, call, broken)
+
+
+def test_what_went_before_a_failure_is_told_and_accounted_for(
+    running: Running, accounted: Pruning, trail: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow(running, "asr")
+    stuck = (running.generation(number=2) / "manifest.json").stat().st_ino
+    breaks_at(monkeypatch, "unlink", stuck)
+    with pytest.raises(StorageError, match="Input/output error") as caught:
+        accounted.prune(ME, Wanted())
+    # of the failing one's batch the others went all the same; it itself has files left
+    assert "; 5 generations of asr, ocr went before that" in caught.value.message
+    assert (caught.value.place.phase, caught.value.place.package) == ("prune", "ocr")
+    assert trail.entries[0].what["removed"] == 5
+    assert (numbers(running), numbers(running, "asr")) == ([5, 4], [5, 4])
+    monkeypatch.undo()
+    assert accounted.prune(ME, Wanted()).generations == []
+    assert trail.entries[1].what["removed"] == 0
+    assert not any((running.store_path / ".staging").iterdir())
+
+
+def test_a_failure_before_anything_went_tells_of_nothing(
+    running: Running, accounted: Pruning, trail: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inodes = [(running.generation(number=n) / "manifest.json").stat().st_ino for n in (2, 3)]
+    assert accounted.prune(ME, Wanted(keep=4)).generations == [("ocr", "1", 1)]
+    for inode in inodes:
+        breaks_at(monkeypatch, "unlink", inode)
+    with pytest.raises(StorageError, match="Input/output error") as caught:
+        accounted.prune(ME, Wanted())
+    assert "before that" not in caught.value.message
+    assert [entry.what["removed"] for entry in trail.entries] == [1, 0]
+
+
+def test_a_failure_after_the_last_package_tells_what_went_too(
+    running: Running, accounted: Pruning, trail: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = running.store_path / "assets"
+    index.mkdir(exist_ok=True)
+    AssetPackage.with_weights().import_into(running, "assets-1", "1")
+    (index / "junk").write_bytes(b"{}")
+    breaks_at(monkeypatch, "unlink", (index / "junk").stat().st_ino)
+    with pytest.raises(StorageError, match="; 3 generations of ocr went before that"):
+        accounted.prune(ME, Wanted())
+    assert trail.entries[0].what["removed"] == 3
+
+
+def test_of_many_packages_only_some_are_named() -> None:
+    done = Pruned()
+    for name in "edcba":
+        done.add((name, "1", 1), [])
+    assert done.told == "5 generations of a, b, c and 2 more went"

@@ -13,30 +13,31 @@ from sealcar_server.service.asset_index import read_entry
 from sealcar_server.service.finding import find
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sealcar_server.store.local import LocalStore
     from sealcar_server.store.usage import FileUse
 
 
-def clean_index(store: LocalStore, *, only_look: bool) -> list[FileUse]:
-    """Remove them, or only look for them; return their files.
+def clean_index(store: LocalStore, *, only_look: bool) -> Iterator[FileUse]:
+    """Remove them, or only look for them; yield the file of each when it is gone.
 
     Raises:
         WrongStateError, StorageError: they can't be removed.
     """
-    found = []
     # of each package the manifest is read once, however many entries lead to it
     there: dict[tuple[str, str], frozenset[str]] = {}
     for label in store.asset_entries():
         try:
             if _leads_somewhere(store, label, there):
                 continue
-            found.append(store.use_of_asset_entry(label))
+            file = store.use_of_asset_entry(label)
         except NotFoundError:
             # another prune was faster
             continue
         if not only_look:
             store.remove_asset_entry(label)
-    return found
+        yield file
 
 
 def _leads_somewhere(

@@ -5,20 +5,19 @@ Of each version stay the newest generations, and those that are pinned or in use
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from sealcar import names
-from sealcar.errors import DamagedError, InvalidRequestError, NotFoundError
+from sealcar.errors import DamagedError, InvalidRequestError, NotFoundError, SealcarError
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.policy import Right, unknown_package
 from sealcar_server.service.failing import during
 from sealcar_server.service.index_cleaning import clean_index
-from sealcar_server.store.usage import freed_by_removing
+from sealcar_server.service.pruned import Pruned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +30,8 @@ if TYPE_CHECKING:
     from sealcar_server.service.turns import Turns
     from sealcar_server.service.uses import Uses
     from sealcar_server.store.local import LocalStore
-    from sealcar_server.store.usage import FileUse
 
 KEPT: Final = 2
-MOST: Final = 10_000
 _AT_ONCE: Final = 64
 _log: Final = structlog.get_logger("sealcar.store")
 
@@ -54,29 +51,6 @@ class Wanted:
     version: str = ""
     keep: int = 0
     dry_run: bool = False
-
-
-@dataclass
-class Pruned:
-    """What went, or would go.
-
-    Attributes:
-        generations: name, version and number of each, newest first in its version.
-        files: names of files that went, or would.
-    """
-
-    generations: list[tuple[str, str, int]] = field(default_factory=list)
-    files: Counter[FileUse] = field(default_factory=Counter)
-
-    @property
-    def freed(self) -> int:
-        """Bytes of disk, as far as they can be told."""
-        return freed_by_removing(self.files)
-
-    @property
-    def room(self) -> int:
-        """How many more may be told at once."""
-        return MOST - len(self.generations)
 
 
 class Pruning:
@@ -117,7 +91,7 @@ class Pruning:
             NotFoundError: there is no such package, or none that the caller may know of.
             DeniedError: the caller may not manage it.
             WrongStateError: the store is read-only.
-            DamagedError, StorageError: not all of it could be removed.
+            DamagedError, StorageError: not all of it could be removed; it says what was.
         """
         place = {"package": wanted.name, "version": wanted.version}
         done = Pruned()
@@ -126,23 +100,24 @@ class Pruning:
             self._trail.decision(principal, Right.MANAGE, **place, step="prune") as entry,
         ):
             places = list(self._places(principal, wanted, entry))
-            for name, version in places:
-                try:
-                    self._version(name, version, wanted, done)
-                except (DamagedError, NotFoundError) as error:
-                    if wanted.version:
-                        raise
-                    _log.warning("a package can't be pruned", error=str(error))
-                if not done.room:
-                    break
-            if places:
-                # whoever may manage nothing has nothing else removed either
-                done.files.update(self._store.clean(only_look=wanted.dry_run))
-                done.files.update(clean_index(self._store, only_look=wanted.dry_run))
-            entry.what["removed"] = 0 if wanted.dry_run else len(done.generations)
-        if not wanted.dry_run:
-            _log.info("pruned", generations=len(done.generations), freed=done.freed)
+            with _accounted(entry, wanted, done), during("prune", **place):
+                self._all(places, wanted, done)
         return done
+
+    def _all(self, places: list[tuple[str, str]], wanted: Wanted, done: Pruned) -> None:
+        for name, version in places:
+            try:
+                self._version(name, version, wanted, done)
+            except (DamagedError, NotFoundError) as error:
+                if wanted.version:
+                    raise
+                _log.warning("a package can't be pruned", error=str(error))
+            if not done.room:
+                break
+        if places:
+            # whoever may manage nothing has nothing else removed either
+            done.files.update(self._store.clean(only_look=wanted.dry_run))
+            done.files.update(clean_index(self._store, only_look=wanted.dry_run))
 
     def _places(
         self, principal: Principal, wanted: Wanted, entry: Entry
@@ -176,15 +151,34 @@ class Pruning:
         # files are removed when others may publish again
         with ExitStack() as cleaning, self._turns.of(name, version):
             going = self._going(name, version, wanted.keep or KEPT)[:most]
-            for number in going:
-                files = self._store.usage(name, version, number)
+            # what is entered last ends first: the newest one is counted first
+            for number in reversed(going):
+                cleaning.enter_context(self._taking_out((name, version, number), wanted, done))
                 if not wanted.dry_run:
-                    cleaning.enter_context(self._store.taking_out(name, version, number))
                     self._remembered.forget((name, version, number))
                     self._uses.end(name, version, [number])
-                done.generations.append((name, version, number))
-                done.files.update(files)
         return bool(going)
+
+    @contextmanager
+    def _taking_out(
+        self, place: tuple[str, str, int], wanted: Wanted, done: Pruned
+    ) -> Iterator[None]:
+        """Take out a generation as the store does; it counts when its files are gone, too."""
+        files = self._store.usage(*place)
+        passing: BaseException | None = None
+        try:
+            with nullcontext() if wanted.dry_run else self._store.taking_out(*place):
+                try:
+                    yield
+                except BaseException as error:
+                    passing = error
+                    raise
+        except BaseException as error:
+            # another one's failure; this one was removed all the same
+            if error is passing:
+                done.add(place, files)
+            raise
+        done.add(place, files)
 
     def _going(self, name: str, version: str, keep: int) -> list[int]:
         numbers = self._store.numbers(name, version)
@@ -196,3 +190,22 @@ class Pruning:
             for number in numbers
             if number < complete[keep - 1] and not self._keeping.includes(name, version, number)
         ]
+
+
+@contextmanager
+def _accounted(entry: Entry, wanted: Wanted, done: Pruned) -> Iterator[None]:
+    """Let audit log, log and whoever asked know what went, however it ends."""
+    try:
+        yield
+    except SealcarError as error:
+        if wanted.dry_run or not done.generations:
+            raise
+        raise type(error)(
+            f"{error.message}; {done.told} before that",
+            place=error.place,
+            retry_after=error.retry_after,
+        ) from error
+    finally:
+        entry.what["removed"] = 0 if wanted.dry_run else len(done.generations)
+        if not wanted.dry_run:
+            _log.info("pruned", generations=len(done.generations), freed=done.freed)
