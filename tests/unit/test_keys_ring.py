@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sealcar.errors import KeyRefusedError, KeyUnavailableError
+from sealcar.errors import (
+    ConfigurationError,
+    KeyRefusedError,
+    KeyUnavailableError,
+    LockedError,
+    Place,
+    SealcarError,
+)
 from sealcar_server.keys.file import FileProvider
 from sealcar_server.keys.provider import KekDescription, KeyProvider, WrappedKey, package_context
 from sealcar_server.keys.ring import KeyRing
+from sealcar_server.keys.telling import for_clients
 from sealcar_server.sealing.encoding import enc
 from sealcar_server.sealing.secret import SecretBuffer
 
@@ -324,3 +332,60 @@ def test_a_rewrapped_key_is_the_same_for_the_same_package(provider: CountingProv
         for attempt in (ring.describe, ring.forget):
             with pytest.raises(KeyRefusedError, match="no key-encryption key named"):
                 attempt("unknown")
+
+
+def test_a_reason_with_a_path_is_told_to_operators_and_not_to_clients(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kek"
+    with KeyRing({"default": FileProvider.create(path)}, lifetime=0) as ring:
+        key = wrapped(ring)
+        path.rename(path.with_name("away"))
+        with pytest.raises(SealcarError, match=str(path)):
+            ring.rotate("default")
+        foreign = WrappedKey("2", key.blob)
+        for act in (
+            lambda: ring.unwrap("default", foreign, CONTEXT),
+            lambda: ring.rewrap("default", foreign, CONTEXT),
+        ):
+            with pytest.raises(KeyRefusedError, match=r"'default': .*no version '2'") as caught:
+                act()
+            assert str(tmp_path) not in caught.value.message
+        assert str(path) in ring.status()[0].problem
+    assert "no version '2'" in capsys.readouterr().out
+
+
+def test_what_the_circuit_repeats_names_no_path_either(
+    ring_of: Callable[[float], KeyRing],
+    provider: CountingProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ring = ring_of(0)
+    key = wrapped(ring)
+
+    def gone() -> None:
+        raise KeyUnavailableError("key file /etc/sealcar/kek: No such file or directory")
+
+    monkeypatch.setattr(provider, "health", gone)
+    for _ in range(3):
+        with pytest.raises(KeyUnavailableError, match=r"'default': .*try again later") as caught:
+            ring.unwrap("default", key, CONTEXT)
+        assert "/" not in str(caught.value)
+        assert caught.value.retry_after
+    assert provider.asked == 1
+    assert capsys.readouterr().out.count("/etc/sealcar/kek") == 1
+    assert "/etc/sealcar/kek" in ring.status()[0].problem
+
+
+@pytest.mark.parametrize(
+    "kind", [KeyRefusedError, KeyUnavailableError, LockedError, ConfigurationError]
+)
+def test_clients_hear_the_class_the_place_and_when_to_retry(kind: type[SealcarError]) -> None:
+    place = Place("open", "ocr", "1")
+    told = for_clients(kind("file /a/b has mode 0644", place=place, retry_after=3.0), "main")
+    assert (type(told), told.place, told.retry_after) == (kind, place, 3.0)
+    assert "'main'" in told.message
+    assert "log" in told.message
+    assert "/" not in told.message
+    assert for_clients(kind("no"), "main").message == "key-encryption key 'main': no"

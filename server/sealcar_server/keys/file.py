@@ -145,7 +145,9 @@ class FileProvider:
             raise KeyUnavailableError(error.message) from error
         if self.current_version() not in now.keys:
             now.close()
-            raise KeyUnavailableError(f"key file {self._path} was replaced by another one")
+            raise KeyUnavailableError(
+                "the key file was replaced by another one: put back the one that it was"
+            )
         with self._lock:
             self._file, old = now, self._file
             old.close()
@@ -159,6 +161,4 @@ class FileProvider:
         with self._lock:
             if version in self._file.keys:
                 return AESGCM(self._file.keys[version].view)
-        raise KeyRefusedError(
-            f"key file {self._path} has no version {version[:20]!a}: was it replaced?"
-        )
+        raise KeyRefusedError(f"the key file has no version {version[:20]!a}: was it replaced?")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
 
 from sealcar.errors import KeyRefusedError, SealcarError, WrongStateError
 from sealcar_server.keys.circuit import Circuit
 from sealcar_server.keys.provider import RecipientsProvider, RotatingProvider, TinkProvider
+from sealcar_server.keys.telling import for_clients
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     )
     from sealcar_server.sealing.secret import SecretBuffer
 
+T = TypeVar("T")
+_log: Final = structlog.get_logger("sealcar.keys")
+
 
 class Keeper:
     """A provider behind a circuit of its own.
@@ -27,7 +33,11 @@ class Keeper:
     While unwrapped keys are cached, a thread asks the provider for its health at an interval, and
     at once after a refusal. An answer that the key-encryption key may not be used ends them all.
 
+    What clients ask for fails without the places of the daemon's files (see `telling`); the log
+    has the whole reason. `health` and `rotate` are for operators, who are told all of it.
+
     Args:
+        alias: of the key-encryption key.
         provider: belongs to the keeper from now on.
         interval: seconds between two looks.
         cached: tells how many keys there are to lose.
@@ -41,6 +51,7 @@ class Keeper:
 
     def __init__(
         self,
+        alias: str,
         provider: KeyProvider,
         interval: float,
         cached: Callable[[], int],
@@ -48,7 +59,7 @@ class Keeper:
         told: Callable[[bool], None] = lambda _up: None,
     ) -> None:
         self.kind, self.version = provider.kind, ""
-        self._provider, self._interval = provider, interval
+        self._alias, self._provider, self._interval = alias, provider, interval
         self._cached, self._on_refused = cached, on_refused
         self._circuit = Circuit(told)
         self._look = threading.Event()
@@ -64,21 +75,21 @@ class Keeper:
 
     def wrap(self, key: SecretBuffer, context: bytes) -> WrappedKey:
         """Wrap a key; raises as the provider does."""
-        wrapped = self._circuit.call(lambda: self._provider.wrap(key, context))
+        wrapped = self._ask(lambda: self._provider.wrap(key, context))
         self.version = wrapped.version
         return wrapped
 
     def unwrap(self, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
         """Unwrap a key; raises as the provider does."""
         try:
-            return self._circuit.call(lambda: self._provider.unwrap(wrapped, context))
+            return self._ask(lambda: self._provider.unwrap(wrapped, context))
         except KeyRefusedError:
             self._look.set()  # it may mean this one key, or all
             raise
 
     def rewrap(self, wrapped: WrappedKey, context: bytes) -> WrappedKey:
         """Rewrap a key; raises as the provider does."""
-        return self._circuit.call(lambda: self._provider.rewrap(wrapped, context))
+        return self._ask(lambda: self._provider.rewrap(wrapped, context))
 
     def rotate(self) -> str:
         """Make a new version; raises as the provider does, WrongStateError if it makes none."""
@@ -99,16 +110,16 @@ class Keeper:
                 f"Tink can't use {provider.kind} keys: name one in AWS KMS, or take the keyset in "
                 "the clear"
             )
-        return self._circuit.call(lambda: provider.encrypt_for_tink(text, associated_data))
+        return self._ask(lambda: provider.encrypt_for_tink(text, associated_data))
 
     def current_version(self) -> str:
         """Return the version that wraps; raises as the provider does."""
-        self.version = self._circuit.call(self._provider.current_version)
+        self.version = self._ask(self._provider.current_version)
         return self.version
 
     def describe(self) -> KekDescription:
         """Describe the key; raises as the provider does."""
-        return self._circuit.call(self._provider.describe)
+        return self._ask(self._provider.describe)
 
     def health(self) -> None:
         """Ask now, whatever was answered before.
@@ -130,6 +141,26 @@ class Keeper:
         self._look.set()
         self._thread.join()
         self._provider.close()
+
+    def _ask(self, act: Callable[[], T]) -> T:
+        try:
+            return self._circuit.call(lambda: self._noted(act))
+        except SealcarError as error:
+            raise for_clients(error, self._alias) from error
+
+    def _noted(self, act: Callable[[], T]) -> T:
+        # here and not around the circuit: what that repeats would fill the log
+        try:
+            return act()
+        except SealcarError as error:
+            _log.warning(
+                "a key provider didn't do it",
+                alias=self._alias,
+                kind=self.kind,
+                error=type(error).__name__,
+                reason=error.message,
+            )
+            raise
 
     def _watch(self) -> None:
         while not self._closed:

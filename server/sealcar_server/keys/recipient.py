@@ -124,7 +124,7 @@ class RecipientProvider:
             else:
                 blob = suite_of(self._public).encrypt(plain, self._public, info=context)
         except ValueError as error:
-            raise KeyRefusedError(f"{self._place} is a key that nobody can use") from error
+            raise KeyRefusedError("the recipient's key is one that nobody can use") from error
         return WrappedKey(self._version, blob)
 
     def unwrap(self, wrapped: WrappedKey, context: bytes) -> SecretBuffer:
@@ -137,7 +137,7 @@ class RecipientProvider:
         """
         _refuse_others(context)
         if self._private is None:
-            raise KeyRefusedError(f"{self._place} is a public key: it opens nothing")
+            raise KeyRefusedError("the recipient's is a public key: it opens nothing")
         if wrapped.version != self._version:
             raise KeyRefusedError("the package's key is wrapped for another recipient")
         try:

@@ -76,6 +76,7 @@ class KeyRing(Closing):
         intervals = check_interval or {}
         self._keepers = {
             alias: Keeper(
+                alias,
                 provider,
                 intervals.get(alias, CHECK_INTERVAL),
                 partial(self._caches, alias),
@@ -207,7 +208,7 @@ class KeyRing(Closing):
         return len(self._entries)
 
     def status(self) -> list[KekStatus]:
-        """Ask every provider for its health."""
+        """Ask every provider for its health; what is wrong is told whole, for operators."""
         return [self._status(alias, keeper) for alias, keeper in self._keepers.items()]
 
     def close(self) -> None:
