@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
@@ -52,6 +52,22 @@ def test_a_variant_that_is_not_compiled_loads_with_any_provider(
             load(client, "p", session_options=ep.options()),
         ):
             flows.assert_equal_answers(session.run(None, models.sample_input())[0], want)
+
+
+@pytest.mark.parametrize("initializers", ["private", "shared"])
+def test_a_session_runs_on_while_its_daemon_restarts_and_another_can_be_made_then(
+    daemon: Daemon, tmp_path: Path, initializers: Literal["private", "shared"]
+) -> None:
+    model, weights = flows.moved_out(flows.leftover_model(seed=1))
+    with daemon.connect() as client:
+        flows.publish_model(client, tmp_path / "s", "p", model=model, weights=weights)
+        session = load(client, "p", providers=CPU, initializers=initializers)
+        want = session.run(None, models.sample_input())[0]
+        daemon.kill()
+        assert np.array_equal(session.run(None, models.sample_input())[0], want)
+        daemon.start()
+        for one in (session, load(client, "p", providers=CPU, initializers=initializers)):
+            assert np.array_equal(one.run(None, models.sample_input())[0], want)
 
 
 def test_a_session_outlives_the_client_and_its_model_is_gone_from_python(

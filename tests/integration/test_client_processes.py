@@ -259,17 +259,17 @@ def test_a_stopping_daemon_lets_what_is_under_way_come_to_its_end(tmp_path: Path
 def test_a_client_that_stalls_in_mid_read_is_cut_when_the_drain_timeout_is_over(
     tmp_path: Path,
 ) -> None:
-    with Daemon(tmp_path, settings={"daemon.drain_timeout": "500ms"}) as daemon:
-        with daemon.connect(timeout=5) as client:
-            publish(client, {"big": BIG})
-            with client.scope(PACKAGE, COMPONENT, VARIANT).reader("big") as stalled:
-                started = time.monotonic()
-                assert daemon.stop() == 0
-                assert 0.5 <= time.monotonic() - started < 10
-                buffer = bytearray(b"\xee") * stalled.size
-                with pytest.raises(errors.UnavailableError):
-                    stalled.read_into(buffer)
-            assert not any(buffer)
+    settings = {"daemon.drain_timeout": "500ms"}
+    with Daemon(tmp_path, settings=settings) as daemon, daemon.connect(timeout=5) as client:
+        publish(client, {"big": BIG})
+        with client.scope(PACKAGE, COMPONENT, VARIANT).reader("big") as stalled:
+            started = time.monotonic()
+            assert daemon.stop() == 0
+            assert 0.5 <= time.monotonic() - started < 10
+            buffer = bytearray(b"\xee") * stalled.size
+            with pytest.raises(errors.UnavailableError):
+                stalled.read_into(buffer)
+        assert not any(buffer)
 
 
 def test_a_second_sigterm_cuts_a_client_that_stalls_in_mid_read(tmp_path: Path) -> None:
