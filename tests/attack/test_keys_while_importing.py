@@ -106,7 +106,7 @@ def requests(
 
 def taken(case: Case, midway: Callable[[], None]) -> pb.ImportResponse:
     steps = requests(case.files, midway, sealed=case.kind != "plain")
-    return list(take_in(case.running.packages, ME, steps))[-1]
+    return list(take_in(case.running.packages, ME, steps, lambda _: None))[-1]
 
 
 def nothing_is_left(running: Running) -> bool:

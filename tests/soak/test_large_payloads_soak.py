@@ -75,7 +75,7 @@ def adding(offset: int) -> bytes:
     nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
     graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    return made.SerializeToString()
+    return bytes(made.SerializeToString())
 
 
 @pytest.mark.parametrize("initializers", ["private", "shared"])
