@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from support.caller import call_as, error_of
-from support.daemon import Daemon
+from support.daemon import Daemon, run_command
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish
 
 import sealcar
 from sealcar.errors import DeniedError
+from sealcar.v1 import data_socket_pb2 as data
 from sealcar.v1 import package_store_pb2 as pb
 from sealcar.v1 import package_store_pb2_grpc
 
@@ -140,11 +141,43 @@ def test_with_isolation_by_uid_the_daemons_own_uid_is_refused_on_both_doors(
             pytest.raises(DeniedError, match="own"),
             sealcar.connect(daemon.socket, peer_uid=0, timeout=10) as client,
         ):
-            client.state()
+            client.scope(PACKAGE, COMPONENT, VARIANT).read("blob")
         (other,) = call_as(READER, daemon.socket, LIST)
         assert other["answer"] == {}
         assert daemon.metric("sealcar_denials_total", rule="own-uid") >= 2
         assert daemon.metric("sealcar_isolation", mode="uid") == 1
+
+
+@pytest.mark.root
+def test_the_daemons_own_uid_is_told_the_state_and_gets_nothing_else(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, reachable=True, settings={"daemon.isolation": "uid"})
+    daemon.policy.write_text("")
+    daemon.grant(READER)
+    with daemon:
+        for kind in ("--probe=live", "--probe=ready"):
+            done = run_command("status", kind, SEALCAR_SOCKET=str(daemon.socket))
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert daemon.metric("sealcar_denials_total", rule="own-uid") == 0
+        others = [one.name for one in data.ClientPacket.DESCRIPTOR.fields if one.name != "state"]
+        for name in others:
+            assert "uid 0 is the daemon's own" in _refusal_of(daemon, name)
+        assert daemon.metric("sealcar_denials_total", rule="own-uid") == len(others)
+
+
+def _refusal_of(daemon: Daemon, name: str) -> str:
+    """Attest, ask for the state and then for something else; return the answer to that."""
+    attest = data.ClientPacket(attest=data.Attest(protocol=1, release="x"))
+    other = data.ClientPacket()
+    getattr(other, name).SetInParent()
+    said = data.DaemonPacket()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.settimeout(10)
+        sock.connect(str(daemon.socket / "data.sock"))
+        for packet in (attest, data.ClientPacket(state=data.StateRequest()), other):
+            sock.send(packet.SerializeToString())
+            said.ParseFromString(sock.recv(1 << 16))
+        assert sock.recv(1) == b""
+    return said.error.message
 
 
 @pytest.mark.root

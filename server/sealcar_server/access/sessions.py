@@ -117,7 +117,7 @@ class Sessions:
             UnavailableError: the daemon is stopping.
         """
         try:
-            self._admit(peer)
+            self.admit(peer)
             with self._lock:
                 if self._closed:
                     raise UnavailableError("the daemon is stopping")
@@ -168,8 +168,17 @@ class Sessions:
         self._selector.close()
         os.close(self._wake)
 
-    def _admit(self, peer: Peer) -> None:
-        if self._own_uid is not None and peer.principal.uid == self._own_uid:
+    def is_own(self, peer: Peer) -> bool:
+        """Tell whether a peer has the daemon's own uid, which gets no session."""
+        return self._own_uid is not None and peer.principal.uid == self._own_uid
+
+    def admit(self, peer: Peer) -> None:
+        """Return if a peer may have a session, as far as its uid goes; count it if it may not.
+
+        Raises:
+            DeniedError: the peer has the daemon's own uid, and isolation is by uid.
+        """
+        if self.is_own(peer):
             self._on_denied("own-uid")
             self._on_refused(peer.principal, "own-uid")
             raise DeniedError(

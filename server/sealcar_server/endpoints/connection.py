@@ -40,6 +40,8 @@ _ATTEST_WITHIN: Final = 10.0
 _MAX_RELEASE: Final = 100
 # what brings begun work to its end, and what probes ask
 _WHILE_DRAINING: Final = frozenset({"abort", "commit", "state"})
+# what a probe in the daemon's own container may ask: it runs as the daemon's own user
+_WITHOUT_SESSION: Final = "state"
 
 
 class Connection:
@@ -193,6 +195,8 @@ class Connection:
         kind = packet.WhichOneof("packet") or ""
         if self.phase is Phase.NEW:
             self._attest(packet)
+        elif self.session is None and kind != _WITHOUT_SESSION:
+            self._turn_away()
         elif kind in self.handlers:
             self._request(kind, packet)
         elif kind == "ring_mapped":
@@ -236,12 +240,8 @@ class Connection:
         except SealcarError as error:
             raise ViolationError(error) from error
         services = self.door.services
-        self._peer_is_ours = False
-        try:
-            self.session = services.sessions.join(self.peer, self)
-        except SealcarError as error:
-            raise ViolationError(error) from error
-        self.door.follow(self.session, self.close)
+        if not services.sessions.is_own(self.peer):
+            self._join()
         attested = pb.Attested(
             protocol=spoken,
             release=services.release,
@@ -250,6 +250,22 @@ class Connection:
             segments=True,
         )
         self.answer(pb.DaemonPacket(attested=attested))
+
+    def _join(self) -> None:
+        self._peer_is_ours = False
+        try:
+            self.session = self.door.services.sessions.join(self.peer, self)
+        except SealcarError as error:
+            raise ViolationError(error) from error
+        self.door.follow(self.session, self.close)
+
+    def _turn_away(self) -> None:
+        """Refuse, and count as refused, whoever has no session."""
+        try:
+            self.door.services.sessions.admit(self.peer)
+        except SealcarError as error:
+            raise ViolationError(error) from error
+        raise ViolationError(WrongStateError("there is no session"))
 
     def _segment_is_under_way(self) -> bool:
         # with a ring under way there is a transfer that waits for it
