@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--mib N] [--rounds N] [--json]`, from the root of the tree."""
+"""`python -m tests.bench [--mib N] [--rounds N] [--json] [--quick] [--compare OLD.json]`, from the root of the tree."""
 
 from __future__ import annotations
 

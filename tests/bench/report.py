@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import flood, measuring, sharing
+from bench import flood, measuring, sharing, summary
 from bench.ways import Bytes, small_reads
 from support.daemon import Daemon
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sealcar import Client
 
 _SMALL_READS = 2000
+_REPORT = Path("build/bench/report.json")
 
 
 def main() -> None:
@@ -31,7 +32,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--flood", action="store_true", help="floods instead, as root")
     parser.add_argument("--sharing", action="store_true", help="shared segments instead")
+    parser.add_argument("--quick", action="store_true", help="64 MiB, one round")
+    parser.add_argument("--compare", type=Path, help="an older report.json: what moved")
     options = parser.parse_args()
+    if options.quick:
+        options.mib, options.rounds = 64, 1
     if options.flood:
         floods = flood.measure(options.rounds * 200)
         sys.stdout.write(json.dumps(floods, indent=2) if options.json else flood.text(floods))
@@ -42,10 +47,17 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="sealcar-bench-") as folder:
         found = measure(Path(folder), options.mib << 20, options.rounds)
+    shared = sharing.measure(options.folder, options.mib << 20, options.rounds)
+    figures = summary.ratios(found, shared)
+    found |= {"machine": summary.machine(), "sharing": shared, "ratios": figures}
+    found["goals"] = summary.goals(figures)
+    old = json.loads(options.compare.read_text())["ratios"] if options.compare else None
+    _REPORT.parent.mkdir(parents=True, exist_ok=True)
+    _REPORT.write_text(json.dumps(found, indent=2))
     if options.json:
         json.dump(found, sys.stdout, indent=2)
         return
-    sys.stdout.write(_text(found))
+    sys.stdout.write(_text(found) + "\n" + summary.text(figures, old))
 
 
 def measure(folder: Path, size: int, rounds: int) -> dict[str, Any]:

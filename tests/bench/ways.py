@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.measuring import FreshBuffer
@@ -15,7 +18,6 @@ from sealcar.transfer.memory import advise_huge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sealcar import Client
 
@@ -41,6 +43,7 @@ class Bytes:
             "plain, as an EP reads (zeroed, page + 16)": self._read_like_an_ep,
             "plain, page + 64": lambda: self._read_plain(huge=False),
             "plain, page + 64, huge pages": lambda: self._read_plain(huge=True),
+            "decrypted to tmpfs, then as an EP reads": self._read_by_tmpfs,
             "sealcar, page + 64": self.read_sealed,
             "sealcar, in C (best of 3)": self._read_in_c,
         }
@@ -66,22 +69,37 @@ class Bytes:
 
     def _read_like_an_ep(self) -> float:
         started = time.perf_counter()
+        self._fill_like_an_ep(self._plain)
+        return time.perf_counter() - started
+
+    def _read_by_tmpfs(self) -> float:
+        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+            started = time.perf_counter()
+            file.truncate(self.size)
+            with mmap.mmap(file.fileno(), self.size) as memory:
+                start = ctypes.c_char.from_buffer(memory)
+                with self._scope.reader("blob") as reader:
+                    reader.read_into(ctypes.addressof(start), self.size)
+                del start
+            self._fill_like_an_ep(Path(file.name))
+            return time.perf_counter() - started
+
+    def _fill_like_an_ep(self, path: Path) -> None:
         buffer = FreshBuffer(self.size, 16)
         ctypes.memset(buffer.address, 0, self.size)
-        self._fill(buffer)
-        return time.perf_counter() - started
+        self._fill(buffer, path)
 
     def _read_plain(self, *, huge: bool) -> float:
         started = time.perf_counter()
         buffer = FreshBuffer(self.size)
         if huge:
             advise_huge(buffer.address, self.size)
-        self._fill(buffer)
+        self._fill(buffer, self._plain)
         return time.perf_counter() - started
 
-    def _fill(self, buffer: FreshBuffer) -> None:
+    def _fill(self, buffer: FreshBuffer, path: Path) -> None:
         done = 0
-        with self._plain.open("rb", buffering=0) as file:
+        with path.open("rb", buffering=0) as file:
             while done < self.size:
                 done += file.readinto(buffer.view[done:]) or 0
 
