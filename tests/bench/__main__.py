@@ -1,4 +1,7 @@
-"""`python -m tests.bench [--mib N] [--rounds N] [--json] [--quick] [--compare OLD.json]`, from the root of the tree."""
+"""`python -m tests.bench [--mib N] [--rounds N] [--quick] [--compare OLD.json] [--json]`.
+
+From the root of the tree. Writes build/bench/report.json.
+"""
 
 from __future__ import annotations
 
