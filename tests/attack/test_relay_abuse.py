@@ -18,6 +18,8 @@ from support.daemon import Daemon
 from support.grpcdoor import grpc_door
 
 from sealcar.v1 import package_store_pb2 as pb
+from sealcar_server.access.sessions import Sessions
+from sealcar_server.endpoints.relay import INNER, Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +97,69 @@ def test_connections_that_come_and_go_leave_no_descriptor_and_no_session(abused:
     assert serves(abused)
     assert settled(abused) <= before + 2
     assert abused.metric("sealcar_sessions") == 0
+
+
+@pytest.fixture
+def inner(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / INNER))
+        listening.listen(200)
+        listening.settimeout(0.3)
+        yield listening
+
+
+@contextlib.contextmanager
+def relay_at(folder: Path, patience: float) -> Iterator[tuple[Path, Sessions]]:
+    """Relay to what listens in the folder; yields where to connect, and who has joined."""
+    door = folder / "door.sock"
+    sessions = Sessions()
+    relay = Relay(folder, sessions, of_one=3, patience=patience)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(door))
+    listening.listen(200)
+    relay.start({"main": listening})
+    try:
+        yield door, sessions
+    finally:
+        relay.stop()
+        sessions.close()
+
+
+def came(door: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(10)
+    connection.connect(str(door))
+    return connection
+
+
+def test_who_hangs_up_or_says_nothing_makes_no_inner_connection(
+    tmp_path: Path, inner: socket.socket
+) -> None:
+    with relay_at(tmp_path, 60) as (door, sessions):
+        for _ in range(50):
+            came(door).close()
+        with came(door) as silent:
+            with pytest.raises(TimeoutError):
+                inner.accept()
+            assert sessions.count() == 0
+            silent.sendall(PREFACE)
+            with inner.accept()[0] as served:
+                assert served.recv(100) == PREFACE
+            assert sessions.count() == 1
+
+
+def test_who_says_nothing_is_counted_and_ended_after_a_while(
+    tmp_path: Path, inner: socket.socket
+) -> None:
+    with relay_at(tmp_path, 0.5) as (door, _), contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(came(door)) for _ in range(3)]
+        with came(door) as one_too_many:
+            assert one_too_many.recv(1) == b""
+        assert [one.recv(1) for one in silent] == [b""] * 3
+        with came(door) as next_one:
+            next_one.sendall(PREFACE)
+            with inner.accept()[0] as served:
+                assert served.recv(100) == PREFACE
 
 
 def test_a_client_that_never_reads_its_answers_holds_up_nobody(abused: Daemon) -> None:

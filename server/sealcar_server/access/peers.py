@@ -102,6 +102,20 @@ def peer_of(socket: sockets.socket, listener: str, kernel: Kernel | None = None)
     return Peer(Principal(listener, uid, gid), pid, pidfd, key, assurance)
 
 
+def principal_of(socket: sockets.socket, listener: str) -> Principal:
+    """Return for whom a connection is counted, without a handle on the process; as `peer_of`.
+
+    Raises:
+        DeniedError: the kernel doesn't say who it was.
+    """
+    try:
+        raw = socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _UCRED.size)
+    except OSError as error:
+        raise DeniedError("who connected is unknown to the kernel") from error
+    _, uid, gid = _UCRED.unpack(raw)
+    return Principal(listener, uid, gid)
+
+
 def _pidfd(socket: sockets.socket, pid: int) -> int | None:
     try:
         return socket.getsockopt(sockets.SOL_SOCKET, SO_PEERPIDFD)

@@ -1,15 +1,17 @@
 """The public gRPC socket: a relay that lets servicers know who calls.
 
 gRPC tells a servicer nothing of a Unix peer but the name that the peer's socket is bound to. So
-the relay accepts each connection, asks the kernel who it is, binds its own outgoing socket to a
-fresh random name in a directory that only the daemon can enter, and connects to the inner gRPC
-socket there. `Relay.session` turns the name back into the session. Whoever reaches the inner
-socket in another way has no such name and is nobody; what metadata says is never looked at.
+the relay accepts each connection, asks the kernel at its first byte who it is, binds its own
+outgoing socket to a fresh random name in a directory that only the daemon can enter, and connects
+to the inner gRPC socket there. `Relay.session` turns the name back into the session. Whoever
+reaches the inner socket in another way has no such name and is nobody; what metadata says is never
+looked at.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import selectors
@@ -22,13 +24,16 @@ from urllib.parse import unquote
 import structlog
 
 from sealcar.errors import DeniedError, ExhaustedError, SealcarError
-from sealcar_server.access.peers import peer_of
+from sealcar_server.access.peers import peer_of, principal_of
+from sealcar_server.endpoints.arrivals import Arrival, Arrivals, Said, closed_if_refused, said
+from sealcar_server.endpoints.places import Places
 from sealcar_server.endpoints.pump import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from sealcar_server.access.peers import Peer
     from sealcar_server.access.principal import Principal
     from sealcar_server.access.sessions import Session, Sessions
 
@@ -39,6 +44,7 @@ _LINKS_OF_ONE: Final = 128
 _FLUSH: Final = 2.0  # seconds for the last bytes, at the end
 _PAUSE: Final = 0.1  # seconds without accepting, when descriptors ran out
 _LOOK: Final = 1.0  # seconds between two looks for connections that outlived their process
+_PATIENCE: Final = 10.0  # seconds until the first byte; gRPC clients send theirs at once
 _log: Final = structlog.get_logger("sealcar.relay")
 
 
@@ -48,7 +54,8 @@ class Relay:
     Args:
         folder: a directory of mode 0700 with the inner server's socket.
         sessions: joined by each connection.
-        of_one: connections that one uid may have.
+        of_one: connections that one uid may have, those that said nothing yet among them.
+        patience: seconds for which a connection may say nothing.
         on_refused: told who had too many, and "connections".
     """
 
@@ -58,17 +65,18 @@ class Relay:
         sessions: Sessions,
         *,
         of_one: int = _LINKS_OF_ONE,
+        patience: float = _PATIENCE,
         on_refused: Callable[[Principal, str], None] = lambda _principal, _reason: None,
     ) -> None:
         self._folder = folder
         self._sessions = sessions
-        self._of_one, self._on_refused = of_one, on_refused
+        self._places = Places(of_one, _LINKS, on_refused)
         self._selector = selectors.DefaultSelector()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._callers: dict[str, Session | SealcarError] = {}
-        self._uids: dict[int, int] = {}
         self._links: set[Link] = set()
+        self._arrivals = Arrivals(self._selector, patience)
         self._listeners: dict[sockets.socket, str] = {}
         self._stopping = False
         self._until = 0.0
@@ -124,6 +132,7 @@ class Relay:
             ready = self._selector.select(_PAUSE if paused else _LOOK)
             if time.monotonic() - looked > _LOOK:
                 self._end_with_their_process()
+                self._end_silent(time.monotonic())
                 looked = time.monotonic()
             if paused:
                 self._listen()
@@ -131,9 +140,12 @@ class Relay:
             for key, events in ready:
                 if isinstance(key.data, str):
                     paused = not self._accept(key.fileobj, key.data) or paused  # type: ignore[arg-type]  # a listener
+                elif isinstance(key.data, Arrival):
+                    self._hear(key.data)
                 else:
                     self._move(key.data, key.fd, events)
         self._ignore_listeners()
+        self._end_silent(math.inf)
         self._selector.unregister(self._wake)
         while self._links and time.monotonic() < self._until:
             for key, events in self._selector.select(_PAUSE):
@@ -165,39 +177,52 @@ class Relay:
             _log.warning("no connection can be accepted", error=error.strerror)
             self._ignore_listeners()
             return False
-        try:
-            self._open(client, name)
-        except SealcarError as error:
+        client.settimeout(0)
+        first = said(client)
+        if first is Said.END:
             client.close()
-            _log.info("connection refused", listener=name, error=error.message)
-        except OSError as error:
-            client.close()
-            _log.warning("connection refused", listener=name, error=error.strerror)
+            return True
+        with closed_if_refused(client, name):
+            uid = self._places.enter(principal_of(client, name))
+            if first is Said.NOTHING:
+                self._arrivals.add(client, name, uid)
+            else:
+                self._open(client, name, uid)
         return True
 
-    def _open(self, client: sockets.socket, listener: str) -> None:
-        peer = peer_of(client, listener)
-        uid = peer.principal.uid
-        own = self._uids.get(uid, 0)
-        if own >= self._of_one or len(self._links) >= _LINKS:
-            peer.close()
-            self._on_refused(peer.principal, "connections")
-            raise ExhaustedError(f"uid {uid} has {own} connections, all have {len(self._links)}")
+    def _hear(self, arrival: Arrival) -> None:
+        """Go on with a connection that said something, or hung up."""
+        if not self._arrivals.take(arrival):
+            return
+        if said(arrival.client) is Said.END:
+            arrival.client.close()
+            self._places.leave(arrival.uid)
+            return
+        with closed_if_refused(arrival.client, arrival.listener):
+            self._open(arrival.client, arrival.listener, arrival.uid)
+
+    def _end_silent(self, now: float) -> None:
+        for arrival in self._arrivals.end_late(now):
+            self._places.leave(arrival.uid)
+
+    def _open(self, client: sockets.socket, listener: str, uid: int) -> None:
+        """Connect inwards for one that was counted in."""
         name = str(self._folder / secrets.token_urlsafe(NAME_BYTES * 3 // 4))
-        caller: Session | SealcarError
         try:
-            caller = self._sessions.join(peer, name)
-        except (DeniedError, ExhaustedError) as error:
-            caller = error  # told to the caller at each call, better than a closed connection
-        try:
+            caller = self._join(peer_of(client, listener), name)
             inner = self._connect(name)
-        except OSError:
+        except (SealcarError, OSError):
             self._sessions.leave(name)
+            self._places.leave(uid)
             raise
         self._callers[name] = caller
-        self._uids[uid] = self._uids.get(uid, 0) + 1
-        link = Link(name, uid, client, inner, self._selector)
-        self._links.add(link)
+        self._links.add(Link(name, uid, client, inner, self._selector))
+
+    def _join(self, peer: Peer, name: str) -> Session | SealcarError:
+        try:
+            return self._sessions.join(peer, name)
+        except (DeniedError, ExhaustedError) as error:
+            return error  # told to the caller at each call, better than a closed connection
 
     def _connect(self, name: str) -> sockets.socket:
         inner = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM | sockets.SOCK_NONBLOCK)
@@ -217,6 +242,4 @@ class Relay:
         link.close()
         self._callers.pop(link.name, None)
         self._sessions.leave(link.name)
-        self._uids[link.uid] -= 1
-        if not self._uids[link.uid]:
-            del self._uids[link.uid]
+        self._places.leave(link.uid)
