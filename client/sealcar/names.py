@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 from sealcar.errors import InvalidNameError
@@ -18,6 +19,7 @@ MAX_DEPTH: Final = 16
 RESERVED: Final = frozenset({"manifest.json", "component.json", "shared_assets"})
 
 _SHOWN: Final = 80
+_KNOWN: Final = 1024  # names that were checked lately: a payload's is checked at every read
 _STORE: Final = re.compile(r"[a-z0-9][a-z0-9._+-]{0,63}")
 _BLOB: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
@@ -40,6 +42,7 @@ def store_name(name: str, what: str = "package name") -> str:
     return name
 
 
+@lru_cache(_KNOWN)
 def part(name: str, what: str) -> str:
     """Check one component of a path: a component's, a variant's, or a piece of a payload's name."""
     raw = _encoded(name, what)
@@ -54,6 +57,7 @@ def part(name: str, what: str) -> str:
     return name
 
 
+@lru_cache(_KNOWN)
 def payload(name: str) -> str:
     """Check a payload's name: a relative path of 1 to 16 components, at most 1,000 bytes."""
     if len(_encoded(name, "payload name")) > MAX_NAME:

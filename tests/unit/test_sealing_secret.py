@@ -67,3 +67,19 @@ def test_a_payload_key_shows_its_associated_data_only() -> None:
     text = repr(PayloadKey(b"key of 32 bytes, never to be seen", b"data"))
     assert "never" not in text
     assert "data" in text
+
+
+def test_a_slice_of_a_closed_secret_never_shows_the_next_one() -> None:
+    secret = SecretBuffer.random(32)
+    part = secret.view[:16]
+    secret.close()
+    with SecretBuffer.copy_of(b"n" * 32) as following:
+        assert bytes(part) == bytes(16)
+        assert bytes(following.view) == b"n" * 32
+
+
+def test_a_new_secret_is_zeros_and_protected_whatever_was_there_before() -> None:
+    SecretBuffer.copy_of(b"x" * 32).close()
+    with SecretBuffer(32) as secret:
+        assert bytes(secret.view) == bytes(32)
+        assert {"lo", "dd", "wf"} <= set(mapping_flags(secret._address))

@@ -101,11 +101,11 @@ class Pool:
             connection.close()
 
     def _wait_for_turn(self) -> None:
-        turn = threading.Event()
         with self._lock:
             if self._leased < self._limit and not self._waiting:
                 self._leased += 1
                 return
+            turn = threading.Event()
             self._waiting.append(turn)
         try:
             turn.wait(self._timeout)

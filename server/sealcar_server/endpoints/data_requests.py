@@ -12,7 +12,6 @@ from sealcar_server.endpoints.data_operations import ReadOperation, WriteOperati
 from sealcar_server.endpoints.data_segments import SegmentOperation
 from sealcar_server.endpoints.data_turns import Phase, cancelled
 from sealcar_server.service.failing import place_of
-from sealcar_server.transfer.reading import SMALL, SealedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,18 +113,18 @@ class Requests:
         try:
             # the policy may have changed while it was being opened
             opened.permit.check()
-            if opened.size > SMALL:
+            if opened.reader.whole is None:
                 self._door.admit(self._principal)
         except SealcarError:
             opened.close()
             raise
         if self._connection.session is not None:
             self._connection.session.received = True
-        if opened.size > SMALL:
+        data = opened.reader.whole
+        if data is None:
             self._connection.rings.get(ReadOperation(self._connection, opened))
             return
-        with opened:
-            data = SealedSource(opened.reader).small(self._door.scratch)
+        opened.close()
         reading = pb.Reading(size=len(data), data=data)
         self._connection.answer(pb.DaemonPacket(reading=reading))
         self._door.services.meter.moved("read", "packet", len(data))

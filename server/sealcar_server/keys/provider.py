@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from sealcar_server.sealing.encoding import enc
@@ -75,6 +76,7 @@ class TinkCiphertext:
     ciphertext: bytes
 
 
+@lru_cache(1024)
 def package_context(package_id: bytes) -> bytes:
     """Return what a package's key is bound to when it is wrapped."""
     return enc("sealcar v1 key wrap", "1", package_id)

@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import os
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -55,6 +56,12 @@ class PayloadKey:
         return HKDF(hashes.SHA256(), KEY, salt=_COMMITMENT_SALT, info=info).derive(self.key)
 
 
+@lru_cache(1024)
+def _named(package_id: bytes, component: str, variant: str, name: str) -> bytes:
+    """Return the associated data of a variant's payload: public, and asked for at every read."""
+    return enc(_PAYLOAD, "variant", package_id, component, variant, name, SEGMENT)
+
+
 def derive(root: SecretBuffer, label: str, *fields: str | bytes) -> bytes:
     """Return D(root, label, fields…)."""
     return HKDF(hashes.SHA256(), KEY, salt=_SALT, info=enc(label, *fields)).derive(root.view)
@@ -88,8 +95,7 @@ class PackageKeys(Closing):
     def variant(self, component: str, variant: str, name: str) -> PayloadKey:
         """Return the key of a variant's payload."""
         scope = (self._id, component, variant)
-        data = enc(_PAYLOAD, "variant", *scope, name, SEGMENT)
-        return PayloadKey(derive(self._root, "variant", *scope), data)
+        return PayloadKey(derive(self._root, "variant", *scope), _named(*scope, name))
 
     def asset(self, asset_key: SecretBuffer, asset_id: bytes, name: str) -> PayloadKey:
         """Return the key of a shared asset's payload: the same from every package that uses it."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+from typing import Final
+
 from sealcar.errors import InternalError
+
+_LENGTH: Final = struct.Struct(">I")
 
 
 def enc(*fields: str | bytes | int) -> bytes:
@@ -15,14 +20,16 @@ def enc(*fields: str | bytes | int) -> bytes:
         InternalError: a field has no encoding; whoever takes names from outside checks them first.
     """
     try:
-        return b"".join(_framed(field) for field in fields)
-    except (OverflowError, UnicodeEncodeError) as error:
+        framed: list[bytes] = []
+        for field in fields:
+            raw = field if isinstance(field, bytes) else _raw(field)
+            framed += (_LENGTH.pack(len(raw)), raw)
+        return b"".join(framed)
+    except (OverflowError, UnicodeEncodeError, struct.error) as error:
         raise InternalError(f"a field can't be encoded: {error}") from None
 
 
-def _framed(field: str | bytes | int) -> bytes:
+def _raw(field: str | bytes | int) -> bytes:
     if isinstance(field, str):
-        field = field.encode()
-    elif isinstance(field, int):
-        field = field.to_bytes(8, "big")
-    return len(field).to_bytes(4, "big") + field
+        return field.encode()
+    return field.to_bytes(8, "big") if isinstance(field, int) else field

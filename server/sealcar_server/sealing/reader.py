@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.derivation import PayloadKey
     from sealcar_server.sealing.scratch import Scratch
 
+# what is read and decrypted once: opening checks all that there is
+SMALL: Final = 64_000
 # segments that the kernel is asked for at a time
 _AHEAD: Final = 8
 
@@ -38,6 +40,10 @@ class SealedReader(Closing):
         plain_size: of the record.
         scratch: where the last segment is checked.
 
+    Attributes:
+        layout: of the file.
+        whole: all of a payload that is small, from that check; else None.
+
     Raises:
         TruncatedError: the file is shorter or longer than the record says.
         NotAuthenticError: it isn't the stream that the record names.
@@ -45,6 +51,7 @@ class SealedReader(Closing):
     """
 
     layout: Layout
+    whole: bytes | None
 
     def __init__(
         self, fd: int, key: PayloadKey, *, commitment: bytes, plain_size: int, scratch: Scratch
@@ -54,7 +61,9 @@ class SealedReader(Closing):
         try:
             self.layout = _layout(fd, key, plain_size)
             self._cipher = _committed(fd, key, commitment)
-            self.read_segment(self.layout.count - 1, scratch)
+            span = self.read_segment(self.layout.count - 1, scratch)
+            small = span.plain_size == plain_size <= SMALL
+            self.whole = bytes(scratch.plain[:plain_size]) if small else None
         except BaseException:
             self.close()
             raise

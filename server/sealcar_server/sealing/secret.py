@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import suppress
-from typing import Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sealcar.closing import Closing
 from sealcar.errors import ExhaustedError
 from sealcar_server.sealing import memory
+
+if TYPE_CHECKING:
+    import mmap
+
+_USUAL: Final = 32
+# wiped memory of closed buffers, still locked: each read needs one for a moment
+_spare: Final[list[mmap.mmap]] = []
+_SPARE: Final = 16
 
 
 class SecretBuffer(Closing):
@@ -20,16 +28,15 @@ class SecretBuffer(Closing):
         size: in bytes; the content is zeros.
     """
 
-    __slots__ = ("_address", "_memory", "_size", "view")
+    __slots__ = ("_address", "_closed", "_memory", "_size", "view")
 
     view: memoryview
 
     def __init__(self, size: int) -> None:
-        self._memory = memory.private(max(size, 1))
         self._size = size
+        self._memory = _locked(size)
         self._address = memory.address(self._memory)
-        # a low RLIMIT_MEMLOCK is the operator's choice, not a reason to fail
-        memory.LIBC.mlock(ctypes.c_void_p(self._address), ctypes.c_size_t(size))
+        self._closed = False
         self.view = memoryview(self._memory)[:size]
 
     @classmethod
@@ -58,7 +65,7 @@ class SecretBuffer(Closing):
 
     def wipe(self) -> None:
         """Overwrite the content with zeros."""
-        if not self._memory.closed:
+        if not self._closed:
             memory.zero(self._address, self._size)
 
     def close(self) -> None:
@@ -67,7 +74,18 @@ class SecretBuffer(Closing):
         # somebody's slice keeps the (wiped) memory alive until it goes
         with suppress(BufferError):
             self.view.release()
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self._closed:
+            return
+        if self._size == _USUAL and len(_spare) < _SPARE:
+            # refused as closing is while a slice of it lives, which would see the next secret
+            self._memory.resize(_USUAL)
+            _spare.append(self._memory)
+        else:
             self._memory.close()
+        self._closed = True
 
     def __len__(self) -> int:
         return self._size
@@ -78,3 +96,13 @@ class SecretBuffer(Closing):
     def __del__(self) -> None:
         if hasattr(self, "view"):
             self.close()
+
+
+def _locked(size: int) -> mmap.mmap:
+    if size == _USUAL:
+        with suppress(IndexError):
+            return _spare.pop()
+    made = memory.private(max(size, 1))
+    # a low RLIMIT_MEMLOCK is the operator's choice, not a reason to fail
+    memory.LIBC.mlock(ctypes.c_void_p(memory.address(made)), ctypes.c_size_t(size))
+    return made

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sealcar import names
 from sealcar.errors import SealcarError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from types import TracebackType
 
     from sealcar_server.service.values import ScopeKey
     from sealcar_server.store.generation import Generation
 
 
-@contextmanager
-def during(phase: str, **place: str | int) -> Iterator[None]:
+def during(phase: str, **place: str | int) -> _During:
     """Name phase and place in every error that passes.
 
     Raises:
         SealcarError: whatever was raised inside; an `OSError` as StorageError.
     """
-    try:
-        yield
-    except SealcarError as error:
-        error.at(phase=phase, **_cut(place))
-        raise
-    except OSError as error:
-        message = f"the operating system says: {error.strerror}"
-        raise StorageError(message).at(phase=phase, **_cut(place)) from error
+    return _During(phase, place)
+
+
+class _During:
+    # every read passes several of these: a generator would take three times as long
+    __slots__ = ("_phase", "_place")
+
+    def __init__(self, phase: str, place: dict[str, str | int]) -> None:
+        self._phase, self._place = phase, place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, SealcarError):
+            error.at(phase=self._phase, **_cut(self._place))
+        elif isinstance(error, OSError):
+            message = f"the operating system says: {error.strerror}"
+            failure = StorageError(message).at(phase=self._phase, **_cut(self._place))
+            raise failure from error
 
 
 def _cut(place: dict[str, str | int]) -> dict[str, str | int]:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final, Protocol
 
 
 class Meter(Protocol):
@@ -31,11 +27,16 @@ class _Unmetered:
 UNMETERED: Final[Meter] = _Unmetered()
 
 
-@contextmanager
-def timed(meter: Meter, phase: str) -> Iterator[None]:
+class timed:  # noqa: N801  (used as a function)
     """Measure what happens inside, failures included."""
-    start = time.monotonic()
-    try:
-        yield
-    finally:
-        meter.seconds(phase, time.monotonic() - start)
+
+    __slots__ = ("_meter", "_phase", "_start")
+
+    def __init__(self, meter: Meter, phase: str) -> None:
+        self._meter, self._phase = meter, phase
+
+    def __enter__(self) -> None:
+        self._start = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._meter.seconds(self._phase, time.monotonic() - self._start)

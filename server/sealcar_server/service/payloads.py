@@ -270,4 +270,7 @@ class Payloads:
 
 
 def _resolved(scope: ScopeKey, opened: OpenedPackage) -> ScopeKey:
-    return replace(scope, version=opened.place.version, generation=opened.place.number)
+    place = opened.place
+    if (scope.version, scope.generation) == (place.version, place.number):
+        return scope
+    return replace(scope, version=place.version, generation=place.number)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sealcar.closing import Closing
 from sealcar.errors import AlreadyExistsError, InvalidNameError, NotAuthenticError
 from sealcar.names import shown
+from sealcar_server.store.beneath import open_beneath
 from sealcar_server.store.failure import storing
 
 if TYPE_CHECKING:
@@ -65,6 +66,23 @@ class Directory(Closing):
         """Make a directory; AlreadyExistsError if the name is taken."""
         with storing(f"the directory {shown(checked(name))}"):
             os.mkdir(name, 0o700, dir_fd=self.fd)
+
+    def open_below(self, *names: str) -> int:
+        """Return a read-only descriptor of a regular file some steps down.
+
+        Raises:
+            NotFoundError: there is none.
+            NotAuthenticError: it is anything but a regular file, or a step is a link.
+        """
+        fd = open_beneath(self.fd, [checked(name) for name in names], _READ)
+        if fd is None:
+            *folders, last = names
+            with self.enter(*folders) as directory:
+                return directory.open_file(last)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise NotAuthenticError(f"{shown(names[-1])} is no regular file")
+        return fd
 
     def open_file(self, name: str) -> int:
         """Return a read-only descriptor of a regular file.
@@ -148,15 +166,23 @@ class Directory(Closing):
             os.close(fd)
 
     def _walk(self, names: tuple[str, ...], *, make: bool) -> Directory:
-        current = Directory(self._reopened())
+        if not names:
+            return Directory(self._reopened())
+        current = self
         for name in names:
-            with current:
-                if make:
-                    current._make_durably(name)
-                with storing(f"the directory {shown(checked(name))}"):
-                    following = os.open(name, _DIRECTORY, dir_fd=current.fd)
-            current = Directory(following)
+            try:
+                following = current._step(name, make=make)
+            finally:
+                if current is not self:
+                    current.close()
+            current = following
         return current
+
+    def _step(self, name: str, *, make: bool) -> Directory:
+        if make:
+            self._make_durably(name)
+        with storing(f"the directory {shown(checked(name))}"):
+            return Directory(os.open(name, _DIRECTORY, dir_fd=self.fd))
 
     def _entries(self) -> list[tuple[str, bool]]:
         # opened anew: a copy of the descriptor would share its position with other threads

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from sealcar import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from types import TracebackType
 
 _KINDS: Final[dict[int, tuple[type[errors.SealcarError], str]]] = {
     errno.ENOENT: (errors.NotFoundError, "doesn't exist"),
@@ -27,8 +26,7 @@ _KINDS: Final[dict[int, tuple[type[errors.SealcarError], str]]] = {
 }
 
 
-@contextmanager
-def storing(what: str) -> Iterator[None]:
+def storing(what: str) -> _Storing:
     """Turn every `OSError` inside into a typed error that begins with `what`.
 
     Raises:
@@ -38,10 +36,27 @@ def storing(what: str) -> Iterator[None]:
         NotAuthenticError: a link, or no directory, where the store never puts one.
         StorageError: anything else.
     """
-    try:
-        yield
-    except OSError as error:
-        kind, finding = _KINDS.get(
-            error.errno or 0, (errors.StorageError, f"failed: {error.strerror}")
-        )
-        raise kind(f"{what} {finding}") from error
+    return _Storing(what)
+
+
+class _Storing:
+    # every read passes several of these: a generator would take three times as long
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, OSError):
+            found, finding = _KINDS.get(
+                error.errno or 0, (errors.StorageError, f"failed: {error.strerror}")
+            )
+            raise found(f"{self._what} {finding}") from error

@@ -10,6 +10,8 @@ from sealcar import names
 from sealcar.errors import InvalidNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sealcar_server.store.directory import Directory
 
 MANIFEST: Final = "manifest.json"
@@ -46,19 +48,22 @@ class Generation:
             NotFoundError: there is no such file.
             NotAuthenticError: it is no regular file, or reached through a link.
         """
-        *folders, last = payload_path(component, variant, name)
-        with self.enter(*folders) as directory:
-            return directory.open_file(last)
+        return self._open(payload_path(component, variant, name))
 
     def open_asset(self, uri: str, name: str) -> int:
         """Return a read-only descriptor of a file of a shared asset; raises as `open_payload`."""
-        *folders, last = asset_path(uri, name)
-        with self.enter(*folders) as directory:
-            return directory.open_file(last)
+        return self._open(asset_path(uri, name))
 
     def enter(self, *below: str) -> Directory:
         """Open the generation's directory, or one below it."""
-        return self.root.enter(self.name, self.version, GENERATIONS, str(self.number), *below)
+        return self.root.enter(*self._steps, *below)
+
+    def _open(self, path: Iterable[str]) -> int:
+        return self.root.open_below(*self._steps, *path)
+
+    @property
+    def _steps(self) -> tuple[str, ...]:
+        return self.name, self.version, GENERATIONS, str(self.number)
 
 
 def payload_path(component: str, variant: str, name: str) -> list[str]:

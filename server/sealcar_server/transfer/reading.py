@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sealcar_server.transfer.flow import Flow
 from sealcar_server.transfer.spent import Spent
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.transfer.engine import Token
     from sealcar_server.transfer.rings import Ring
-
-# what fits into one packet of the data socket beside its envelope
-SMALL: Final = 64_000
 
 
 class SealedSource:
@@ -62,16 +59,6 @@ class SealedSource:
             }
         )
         return span.plain_at, span.plain_size
-
-    def small(self, scratch: Scratch) -> bytes:
-        """Return all of a payload of one piece.
-
-        Raises:
-            DamagedError: it isn't what was sealed.
-            StorageError: it can't be read.
-        """
-        span = self._reader.read_segment(0, scratch)
-        return bytes(scratch.plain[: span.plain_size])
 
 
 class RingRead(Flow):

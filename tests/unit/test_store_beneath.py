@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from support.raw_clients import descriptors
+
+from sealcar.errors import InvalidNameError, NotAuthenticError, NotFoundError
+from sealcar_server.store.beneath import open_beneath
+from sealcar_server.store.directory import Directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def below(tmp_path: Path) -> Iterator[Directory]:
+    (tmp_path / "root" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "root" / "a" / "b" / "file").write_bytes(b"within")
+    (tmp_path / "outside").write_bytes(b"outside")
+    with Directory.open(tmp_path / "root") as directory:
+        yield directory
+
+
+def test_a_file_some_steps_down_is_opened_in_one_call(below: Directory) -> None:
+    fd = open_beneath(below.fd, ["a", "b", "file"], os.O_RDONLY | os.O_CLOEXEC)
+    assert fd is not None
+    with os.fdopen(fd, "rb") as file:
+        assert file.read() == b"within"
+        assert not os.get_inheritable(fd)
+
+
+@pytest.mark.parametrize("step", ["a", "a/b", "a/b/file"])
+def test_a_link_at_any_step_is_refused_wherever_it_leads(
+    below: Directory, tmp_path: Path, step: str
+) -> None:
+    place = tmp_path / "root" / step
+    place.rename(tmp_path / "root" / "moved")
+    place.symlink_to(tmp_path / "root" / "moved")
+    assert open_beneath(below.fd, ["a", "b", "file"], os.O_RDONLY) is None
+    with pytest.raises(NotAuthenticError):
+        below.open_below("a", "b", "file")
+
+
+def test_nothing_outside_is_reached_by_a_name(below: Directory) -> None:
+    assert open_beneath(below.fd, ["..", "outside"], os.O_RDONLY) is None
+    for name in ("..", "a/../..", "", "\0"):
+        with pytest.raises(InvalidNameError):
+            below.open_below(name, "outside")
+
+
+def test_what_is_no_regular_file_is_refused_and_holds_nobody_up(
+    below: Directory, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "root" / "a" / "pipe")
+    before = descriptors(os.getpid())
+    for name in ("pipe", "b"):
+        with pytest.raises(NotAuthenticError):
+            below.open_below("a", name)
+    with pytest.raises(NotFoundError):
+        below.open_below("a", "nothing")
+    assert descriptors(os.getpid()) == before
+
+
+def test_without_the_kernels_call_the_steps_are_taken_one_by_one(
+    below: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sealcar_server.store.beneath._OPENAT2", 9999)
+    assert open_beneath(below.fd, ["a", "b", "file"], os.O_RDONLY) is None
+    with os.fdopen(below.open_below("a", "b", "file"), "rb") as file:
+        assert file.read() == b"within"
