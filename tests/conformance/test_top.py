@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.daemon import COMMAND, Daemon, environment, run_command
+from support.onnx_bytes import TINY
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 
 from sealcar.cli.top import seen_between
@@ -44,7 +45,7 @@ def test_a_script_gets_one_object(used: Daemon) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     seen = json.loads(done.stdout)
     assert (seen["sessions"], seen["transfers"], seen["locked"]) == (1, 0, 0)
-    assert seen["payload_bytes"] == {"read": SIZE, "write": 0}
+    assert seen["payload_bytes"] == {"read": SIZE, "write": SIZE + len(TINY)}
     assert seen["per_second"]["payload_bytes"] == {"read": 0.0, "write": 0.0}
     assert 0 < seen["memory_bytes"] <= seen["memory_limit_bytes"]
     assert seen["key_provider_up"] == {"default": 1.0}

@@ -177,6 +177,8 @@ def test_a_session_ends_with_its_process(daemon: Daemon) -> None:
     if child == 0:
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(daemon.socket / "grpc.sock"))
+        # who says nothing has no session yet
+        connection.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         signal.pause()
     deadline = time.monotonic() + 30
     while daemon.metric("sealcar_sessions") != 1:
