@@ -88,6 +88,11 @@ if not first:
 os.read(ready, 1)
 # it can't notice the death before another one has the number
 os.kill(daemon, signal.SIGSTOP)
+tasks = f"/proc/{daemon}/task"
+# each thread stops at its own next step
+while any(open(f"{tasks}/{each}/stat").read().rpartition(")")[2].split()[0] != "T"
+          for each in os.listdir(tasks)):
+    time.sleep(0.01)
 try:
     ended(first)
     for _ in range(2000):
