@@ -206,9 +206,7 @@ class Metrics:
             ("read", "ring"),
             ("read", "packet"),
             ("read", "segment"),
-            ("read", "stream"),
             ("write", "ring"),
-            ("write", "stream"),
         ):
             self._bytes.labels(direction, delivery)
         for direction in ("read", "write"):
@@ -224,13 +222,7 @@ class Metrics:
                     yield sample.name, sample.labels, sample.value
 
     def moved(self, direction: str, delivery: str, count: int) -> None:
-        """Count plaintext bytes.
-
-        Args:
-            direction: "read" or "write".
-            delivery: "ring", "stream", "packet", "segment" or "grpc".
-            count: bytes.
-        """
+        """Count plaintext bytes: direction read or write; delivery ring, packet, segment, grpc."""
         self._bytes.labels(direction, delivery).inc(count)
 
     def prefetched(self, delivery: str, count: int) -> None:

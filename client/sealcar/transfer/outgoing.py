@@ -103,8 +103,7 @@ class Outgoing:
 
     def _hand_over(self, *, last: bool) -> None:
         piece = pb.Piece(slot=self._slot, offset=self._sent, size=self._filled, last=last)
-        if self._connection.hand_over(piece):
-            self._free.append(self._slot)
+        self._connection.send(pb.ClientPacket(piece=piece))
         self._sent += self._filled
         self._filled, self._room = 0, self._next_size
 

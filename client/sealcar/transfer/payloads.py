@@ -165,14 +165,16 @@ class PayloadReader(AnyReader):
     def __init__(self, pool: Pool, scope: ScopeName, name: str) -> None:
         super().__init__(scope, name)
         self._pool = pool
-        self._open = False
-        try:
-            self._connection, self._incoming = pool.begin(
-                lambda connection: Incoming(connection, scope.message(), name)
-            )
-        except SealcarError as error:
-            raise scope.placed(error, "read", name) from error.__cause__
+        self._connection = pool.lease()
         self._open = True
+        try:
+            self._incoming = Incoming(self._connection, scope.message(), name)
+        except SealcarError as error:
+            self.close()
+            raise scope.placed(error, "read", name) from error.__cause__
+        except BaseException:
+            self.close()
+            raise
         self.size = self._incoming.size
 
     def close(self) -> None:
@@ -180,7 +182,8 @@ class PayloadReader(AnyReader):
         if not self._open:
             return
         self._open = False
-        if not self._incoming.finished:
+        incoming = getattr(self, "_incoming", None)
+        if incoming is not None and not incoming.finished:
             self._connection.usable = False
         self._pool.give_back(self._connection)
 
