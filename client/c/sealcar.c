@@ -585,7 +585,8 @@ static int attach(struct connection *c, const struct packet *p, sealcar_error *e
     return send_packet(c, &o, e);
 }
 
-/* The next packet of a wanted kind; rings that come before it are mapped and acknowledged. */
+/* The next packet of a wanted kind. A ring is mapped and acknowledged, but only before a transfer:
+ * in its midst slots of the old one are still in use. */
 static int answer(struct connection *c, unsigned wanted, int patience, struct packet *p,
                   sealcar_error *e)
 {
@@ -593,7 +594,8 @@ static int answer(struct connection *c, unsigned wanted, int patience, struct pa
         if (receive(c, patience, p, e))
             return -1;
         int malformed = unpack(p);
-        if (!malformed && (p->kind == RING || p->kind == WRITE_RING) && p->fd >= 0) {
+        if (!malformed && p->fd >= 0 && ((p->kind == RING && wanted & OR(READING)) ||
+                                         (p->kind == WRITE_RING && wanted & OR(WRITING)))) {
             if (attach(c, p, e))
                 return -1;
             continue;
@@ -1072,7 +1074,7 @@ int sealcar_read(sealcar_scope *s, const char *payload, void *target, uint64_t s
                  sealcar_error *error)
 {
     sealcar_error unasked, *e = error ? error : &unasked;
-    struct packet p;
+    struct packet p = {.kind = 0};
     struct field small;
     int place = lease(s->client, e), failed = place < 0;
     if (!failed) {

@@ -107,6 +107,13 @@ def test_names_that_no_message_can_carry_are_refused_before_they_are_sent(served
         assert re.match(rb"1[01] reading [ -~]+ of m/c/v: a text", done.stderr)
 
 
+def test_a_name_that_is_refused_is_clean_under_valgrind(served: Daemon) -> None:
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind isn't installed (Debian package valgrind)")
+    done = call(served.socket, "read", *SCOPE, "x" * 70_000, before=VALGRIND)
+    assert (done.returncode, done.stderr[:3]) == (1, b"10 ")
+
+
 def test_a_killed_daemon_is_reported_and_its_successor_is_used(served: Daemon) -> None:
     served.kill()
     began = time.monotonic()

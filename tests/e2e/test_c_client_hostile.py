@@ -58,6 +58,19 @@ def ring(slots: int, slot_size: int, size: int, seals: Seal = FIXED_SIZE) -> Sai
     return said(pb.DaemonPacket(ring=pb.Ring(slots=slots, slot_size=slot_size)), size, seals)
 
 
+def write_ring(slots: int, slot_size: int) -> Said:
+    packet = pb.DaemonPacket(write_ring=pb.Ring(slots=slots, slot_size=slot_size))
+    return said(packet, slots * slot_size)
+
+
+def writing(first: int, later: int) -> Said:
+    return said(pb.DaemonPacket(writing=pb.Writing(first_piece_size=first, piece_size=later)))
+
+
+def freed(*slots: int) -> Said:
+    return said(pb.DaemonPacket(free=pb.Free(slots=slots)))
+
+
 def opened(size: int = SIZE, name: str = "b") -> Said:
     info = common_pb2.PayloadInfo(
         name=name, kind=common_pb2.PAYLOAD_KIND_BLOB, size=size, identity=bytes(32)
@@ -69,6 +82,9 @@ def opened(size: int = SIZE, name: str = "b") -> Said:
 ATTESTED: Final = said(pb.DaemonPacket(attested=pb.Attested(protocol=1, segments=True)))
 RING: Final = ring(8, PIECE, 8 * PIECE)
 READING: Final = said(pb.DaemonPacket(reading=pb.Reading(size=SIZE)))
+BEGUN: Final = said(
+    pb.DaemonPacket(begun=payloads_pb2.BeginResponse(transaction=b"t", scope=SCOPE))
+)
 SMALL: Final = said(pb.DaemonPacket(reading=pb.Reading(size=3, data=b"abc")))
 HONEST: Final = (RING, READING, piece(1, PIECE), piece(0, 0), piece(2, 2 * PIECE), done())
 
@@ -117,6 +133,25 @@ LIES: Final[dict[str, Sequence[Said]]] = {
     ),
     "the end of the connection": (),
 }
+# what comes after `attested` on a connection that writes SIZE bytes, packet by packet
+WRITES: Final[dict[str, Sequence[Sequence[Said]]]] = {
+    "no ring": ((writing(PIECE, PIECE),),),
+    "pieces larger than a slot": ((write_ring(1, 4096), writing(4096, PIECE)),),
+    "pieces without bytes": ((write_ring(1, 4096), writing(4096, 0)),),
+    "a slot outside the ring": ((write_ring(1, PIECE), writing(PIECE, PIECE)), (freed(1),)),
+    "more slots than the ring has": (
+        (write_ring(1, PIECE), writing(PIECE, PIECE)),
+        (freed(0, 0),),
+    ),
+    "a smaller ring in mid-write": (
+        (write_ring(1, PIECE), writing(PIECE, PIECE)),
+        (write_ring(1, 4096), freed(0)),
+    ),
+    "a ring of more slots in mid-write": (
+        (write_ring(1, PIECE), writing(PIECE, PIECE)),
+        (write_ring(64, PIECE), freed(*range(64))),
+    ),
+}
 OPENINGS: Final[dict[str, Said]] = {
     "a name that no text of C can hold": opened(name="a\0b"),
     "a payload larger than every memory": opened(size=2**63),
@@ -152,19 +187,26 @@ class Liar:
                 peer, _ = self._sock.accept()
             except OSError:
                 return
-            with peer, contextlib.suppress(OSError):
-                peer.settimeout(5)
-                self._talk(peer)
+            threading.Thread(target=self._talk, args=(peer,), daemon=True).start()
 
     def _talk(self, peer: socket.socket) -> None:
-        for answers in self.script:
-            if not peer.recv(1 << 16):
-                return
-            for one in answers:
-                _say(peer, one)
-        # what isn't received when one end closes is an error to the other
-        while answers and peer.recv(1 << 16):
-            pass
+        with peer, contextlib.suppress(OSError):
+            peer.settimeout(5)
+            for answers in self.script:
+                if not _asked(peer):
+                    return
+                for one in answers:
+                    _say(peer, one)
+            # what isn't received when one end closes is an error to the other
+            while answers and peer.recv(1 << 16):
+                pass
+
+
+def _asked(peer: socket.socket) -> bytes:
+    """Return the next packet; a transaction begins, on its own connection, whatever is told."""
+    while pb.ClientPacket.FromString(packet := peer.recv(1 << 16)).HasField("begin"):
+        _say(peer, BEGUN)
+    return packet
 
 
 def _say(peer: socket.socket, one: Said) -> None:
@@ -187,15 +229,13 @@ def liar(tmp_path: Path) -> Iterator[Liar]:
     made.close()
 
 
-def told(liar: Liar, command: str, *script: Sequence[Said]) -> subprocess.CompletedProcess[bytes]:
+def told(
+    liar: Liar, command: str, *script: Sequence[Said], more: Sequence[str] = ()
+) -> subprocess.CompletedProcess[bytes]:
     liar.script = [(ATTESTED,), *script]
     return call(
         liar.folder,
-        command,
-        "m",
-        "c",
-        "v",
-        "b",
+        *(command, "m", "c", "v", "b", *more),
         sanitized=True,
         PATIENCE_MS="150",
         ASAN_OPTIONS=ASAN,
@@ -216,6 +256,12 @@ def test_the_honest_script_is_read(liar: Liar) -> None:
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_about_a_read_is_an_error(lie: str, liar: Liar) -> None:
     refused(told(liar, "read", (opened(),), LIES[lie]))
+
+
+@pytest.mark.parametrize("lie", WRITES)
+def test_a_lie_about_a_write_is_an_error(lie: str, liar: Liar, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(bytes(SIZE))
+    refused(told(liar, "write", *WRITES[lie], more=(str(tmp_path / "f"),)))
 
 
 @pytest.mark.parametrize("lie", OPENINGS)

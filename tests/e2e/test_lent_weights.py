@@ -19,6 +19,7 @@ from support.onnx_bytes import TINY
 from support.payload_packages import PlannedBytes, PlannedPackage
 
 from sealcar.client import Client
+from sealcar.errors import WrongStateError
 from sealcar.ort import ahead, lending, load, runtime
 from sealcar.transfer.memory import PrivateMemory
 
@@ -142,6 +143,22 @@ def test_handles_go_in_every_order_and_take_nothing_with_them(
     for each in order:
         drop(handles, each)
         np.testing.assert_allclose(run(session, "Add"), want, rtol=1e-3)
+
+
+def test_weights_lent_to_options_are_never_taken_for_another_models(client: Client) -> None:
+    made, weights = model("Add", 2)
+    inline = onnx.load_from_string(made)
+    for each in inline.graph.initializer:
+        each.ClearField("external_data")
+        each.data_location, each.raw_data = TensorProto.DEFAULT, weights[:SIZE]
+    first = take_in(client, made, weights)
+    other = take_in(client, inline.SerializeToString(), b"unused")
+    options = runtime.onnxruntime().SessionOptions()
+    load(client, first, session_options=options, providers=CPU)
+    with pytest.raises(WrongStateError, match="make new ones"):
+        load(client, other, session_options=options, providers=CPU)
+    session = load(client, other, providers=CPU)
+    np.testing.assert_allclose(run(session, "Add"), expected("Add", weights[:SIZE] * 2), rtol=1e-3)
 
 
 def test_sessions_made_and_dropped_by_many_threads_leave_nothing(daemon: Daemon) -> None:
