@@ -12,7 +12,6 @@ from __future__ import annotations
 import posixpath
 import tempfile
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,26 +34,20 @@ _COMPUTED_WITH: Final = tuple(
     bytes((0x22, len(name))) + name
     for name in (b"Conv", b"ConvTranspose", b"ConvInteger", b"BatchNormalization")
 )
+# the options keep bare addresses of the values for good
+_lent: Final[weakref.WeakKeyDictionary[SessionOptions, Mapping[str, Any]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-@dataclass
-class _Loan:
-    """What options keep for good: bare addresses, and a name that leads nowhere any more."""
+def check_new(session_options: SessionOptions) -> None:
+    """Check that no weights were lent to options: any other model would get those by their names.
 
-    values: list[Mapping[str, Any]]
-    folder: str = ""
-
-
-_lent: Final[weakref.WeakKeyDictionary[SessionOptions, _Loan]] = weakref.WeakKeyDictionary()
-
-
-def callers(session_options: SessionOptions, entries: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the configuration entries without what an earlier loan left in the options."""
-    loan = _lent.get(session_options)
-    ours = loan is not None and entries.get(scopes.WEIGHTS_FOLDER) == loan.folder
-    return {
-        key: value for key, value in entries.items() if not ours or key != scopes.WEIGHTS_FOLDER
-    }
+    Raises:
+        WrongStateError: some were.
+    """
+    if session_options in _lent:
+        raise _used()
 
 
 def possible(
@@ -101,22 +94,21 @@ def session(
         shared: the memory is other processes' too, so nothing is packed.
 
     Raises:
-        WrongStateError: the options were lent weights of these names before.
+        WrongStateError: the caller lent weights of these names to the options himself.
     """
     make, otherwise = ways
     lent = lending.lend(weights, files, own=not shared)
     if not lent.values:
         return otherwise()
-    loan = _lend(session_options, lent.values)
+    _lend(session_options, lent.values)
     # what was lent once is used the other way, too
-    made = _borrowing(session_options, loan, files, make, shared=shared) or otherwise()
+    made = _borrowing(session_options, files, make, shared=shared) or otherwise()
     made.keep(lent.kept)
     return made
 
 
 def _borrowing(
     session_options: SessionOptions,
-    loan: _Loan,
     files: Files,
     make: Callable[[], Session],
     *,
@@ -126,7 +118,6 @@ def _borrowing(
     try:
         with tempfile.TemporaryDirectory(prefix="sealcar-") as folder:
             _place(Path(folder), files)
-            loan.folder = folder
             _set(session_options, scopes.WEIGHTS_FOLDER, folder)
             if shared:
                 _set(session_options, UNPACKED, "1")
@@ -135,7 +126,6 @@ def _borrowing(
                 session_options.log_severity_level = _FATAL
             return make()
     except _cant_be_done():
-        loan.folder = ""
         _set(session_options, scopes.WEIGHTS_FOLDER, "")
         if shared:
             _set(session_options, UNPACKED, "0")
@@ -148,18 +138,20 @@ def _cant_be_done() -> tuple[type[Exception], ...]:
     return (OSError, SealcarError, *abi.failures())
 
 
-def _lend(session_options: SessionOptions, values: Mapping[str, Any]) -> _Loan:
-    loan = _lent.setdefault(session_options, _Loan([]))
-    loan.values.append(values)
+def _lend(session_options: SessionOptions, values: Mapping[str, Any]) -> None:
+    _lent[session_options] = values
     try:
         for name, value in values.items():
             session_options.add_initializer(name, value)
     except abi.failures() as error:
-        raise WrongStateError(
-            "these session options have been used for a model with shared initializers already; "
-            "make new ones for each such model"
-        ) from error
-    return loan
+        raise _used() from error
+
+
+def _used() -> WrongStateError:
+    return WrongStateError(
+        "these session options have been used for a model with external initializers already; "
+        "make new ones for each such model"
+    )
 
 
 def _set(session_options: SessionOptions, key: str, value: str) -> None:

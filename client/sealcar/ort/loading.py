@@ -108,8 +108,9 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
         version: store version; empty: the current one.
         generation: 0: the newest.
         session_options: the caller's; the package's are added where they are harmless. New ones for
-            each model with external initializers, whose memory lives as long as they do: let them
-            go after loading.
+            each model with external initializers, whose memory lives as long as they do, and which
+            the runtime would take for those of any other model by their names: let them go after
+            loading.
         providers: as InferenceSession takes them.
         initializers: where external weights of a variant in a store lie. "private", the default:
             in memory of this process. "shared": in memory that every process uses which loads them
@@ -127,6 +128,7 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
 
     Raises:
         PlaintextRefusedError: an option of the caller could; nothing was decrypted.
+        WrongStateError: the options were used for a model with external initializers before.
         InvalidPackageError: the model refers to what isn't in the variant.
         RuntimeSupportError: the runtime or the provider can't do it; the message says what can.
         SealcarError: a payload can't be read, with phase, scope and name.
@@ -135,7 +137,8 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     if initializers not in get_args(Initializers):
         raise InvalidRequestError(f"initializers are {' or '.join(get_args(Initializers))}")
     own = session_options if session_options is not None else runtime.onnxruntime().SessionOptions()
-    entries = borrowing.callers(own, configuration.entries_of(own))
+    borrowing.check_new(own)
+    entries = configuration.entries_of(own)
     options.check_caller(entries, _settings(providers), allow_plaintext_files=allow_plaintext_files)
     if isinstance(source, str | os.PathLike):
         if package is not None or version or generation:
