@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from sealcar_server import settings_reading
-from sealcar_server.access.policy import Policy
+from sealcar_server.access.policy import Policy, Right
+from sealcar_server.access.principal import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,12 @@ DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 OVERLAYS: Final = ("base", "overlays/monitored", "overlays/kms", "overlays/node")
 CHARTS: Final = {
     "sidecar": (),
-    "monitored": ("podMonitor.enabled=true", "transferMiB=1024", "image.digest=sha256:0"),
+    "monitored": (
+        "podMonitor.enabled=true",
+        "transferMiB=1024",
+        "image.digest=sha256:0",
+        "uids.application=1234",
+    ),
     "kms": ("key.workloadIdentity=true", "key.uri=aws-kms:arn:aws:kms:eu-west-1:1:key/k"),
     "node": ("mode=node", "seccompProfile=sealcar/seccomp.json"),
 }
@@ -135,6 +141,23 @@ def test_the_settings_are_settings_and_the_policy_is_one(objects: Objects, tmp_p
         assert any(str(path).startswith(mount) for mount in mounts), path
     groups = {int(listen.group or 0) for listen in settings.listen.values()}
     assert groups <= set(pod["securityContext"]["supplementalGroups"])
+
+
+def test_the_application_may_read(objects: Objects, tmp_path: Path) -> None:
+    policy = Policy.load(_file(objects, "policy.toml", tmp_path))
+    application = _containers(_pod(objects)).get("application")
+    if application is None:
+        who = Principal("tenant-a", 5000, 2001)
+    else:
+        user = application["securityContext"]
+        who = Principal("default", user["runAsUser"], user["runAsGroup"])
+    assert policy.allows(who, Right.READ, "tenant-a-ocr")
+
+
+def test_a_probe_may_take_longer_than_a_second(objects: Objects) -> None:
+    daemon = _containers(_pod(objects))["sealcar"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert daemon[probe]["timeoutSeconds"] == 5
 
 
 def test_the_memory_limit_holds_the_budget_and_the_daemon(objects: Objects, tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ startupProbe:
   failureThreshold: 60
 readinessProbe:
   httpGet: { path: /readyz, port: metrics }
+  periodSeconds: 10
+  timeoutSeconds: 5
 livenessProbe:
   httpGet: { path: /livez, port: metrics }
   periodSeconds: 20
