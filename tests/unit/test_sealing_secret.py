@@ -4,12 +4,19 @@ import copy
 import os
 import pickle
 import re
+import sys
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from sealcar_server.sealing import secret as secret_module
 from sealcar_server.sealing.derivation import PayloadKey
 from sealcar_server.sealing.secret import SecretBuffer
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def mapping_flags(address: int) -> list[str]:
@@ -83,3 +90,30 @@ def test_a_new_secret_is_zeros_and_protected_whatever_was_there_before() -> None
     with SecretBuffer(32) as secret:
         assert bytes(secret.view) == bytes(32)
         assert {"lo", "dd", "wf"} <= set(mapping_flags(secret._address))
+
+
+@pytest.mark.parametrize("step", range(1, 20))
+def test_two_threads_that_close_a_secret_never_make_two_secrets_share_memory(step: int) -> None:
+    secret = SecretBuffer.random(32)
+    other = threading.Thread(target=secret.close)
+    left = step
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal left
+        if frame.f_code.co_filename == secret_module.__file__ and event == "line":
+            left -= 1
+            if left == 0:
+                other.start()
+                other.join(0.01)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        secret.close()
+    finally:
+        sys.settrace(before)
+    if other.ident is not None:
+        other.join()
+    with SecretBuffer(32) as one, SecretBuffer(32) as two:
+        assert one._address != two._address

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
@@ -28,7 +29,7 @@ class SecretBuffer(Closing):
         size: in bytes; the content is zeros.
     """
 
-    __slots__ = ("_address", "_closed", "_memory", "_size", "view")
+    __slots__ = ("_address", "_closed", "_lock", "_memory", "_size", "view")
 
     view: memoryview
 
@@ -36,6 +37,8 @@ class SecretBuffer(Closing):
         self._size = size
         self._memory = _locked(size)
         self._address = memory.address(self._memory)
+        # closed memory may be the next secret's: whoever comes late must not touch it
+        self._lock = threading.Lock()
         self._closed = False
         self.view = memoryview(self._memory)[:size]
 
@@ -65,16 +68,20 @@ class SecretBuffer(Closing):
 
     def wipe(self) -> None:
         """Overwrite the content with zeros."""
-        if not self._closed:
-            memory.zero(self._address, self._size)
+        with self._lock:
+            self._zero()
 
     def close(self) -> None:
         """Wipe, and give the memory back. Repeating it is fine."""
-        self.wipe()
         # somebody's slice keeps the (wiped) memory alive until it goes
-        with suppress(BufferError):
+        with self._lock, suppress(BufferError):
+            self._zero()
             self.view.release()
             self._give_back()
+
+    def _zero(self) -> None:
+        if not self._closed:
+            memory.zero(self._address, self._size)
 
     def _give_back(self) -> None:
         if self._closed:
