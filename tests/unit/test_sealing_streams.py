@@ -7,6 +7,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -30,7 +31,6 @@ from sealcar_server.sealing.writer import SealedSize, SealedWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 KEY: Final = PayloadKey(b"k" * 32, b"associated data")
 SIZE: Final = FIRST_PIECE + 2 * PIECE + 1000
@@ -358,3 +358,26 @@ def test_forked_sealers_never_begin_two_streams_alike() -> None:
     ends = [os.wait()[1] for _ in range(8)]
     assert ends == [0] * 8
     assert len(made) == len({header[1:] for header in made}) == 161
+
+
+def bytes_read() -> int:
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_what_is_read_ahead_is_all_read_whatever_the_kernels_window(
+    path: Path, sealed: SealedSize
+) -> None:
+    with opened(path, KEY, sealed) as reader:
+        before = bytes_read()
+        spans = [reader.read_ahead(index, Scratch()) for index in range(reader.layout.count)]
+        assert bytes_read() - before >= path.stat().st_size
+    assert sum(span.size for span in spans) + KEY.params.header == path.stat().st_size
+
+
+def test_a_file_that_is_cut_under_its_reader_is_noticed_when_it_is_read_ahead(
+    path: Path, sealed: SealedSize
+) -> None:
+    with opened(path, KEY, sealed) as reader:
+        os.truncate(path, path.stat().st_size - 1)
+        with pytest.raises(TruncatedError):
+            reader.read_ahead(reader.layout.count - 1, Scratch())

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # what is read and decrypted once: opening checks all that there is
 SMALL: Final = 64_000
-# segments that the kernel is asked for at a time
-_AHEAD: Final = 8
 
 
 class SealedReader(Closing):
@@ -93,10 +91,10 @@ class SealedReader(Closing):
             raise
         return span
 
-    def read_ahead(self, index: int) -> Span:
-        """Have one segment in the page cache when this returns, and those after it soon.
+    def read_ahead(self, index: int, scratch: Scratch) -> Span:
+        """Have one segment in the page cache when this returns; nothing of it is looked at.
 
-        Nothing of it is looked at.
+        It is read: of what is only announced, the kernel fetches no more than fits its window.
 
         Raises:
             TruncatedError: the file was cut.
@@ -104,16 +102,8 @@ class SealedReader(Closing):
             WrongStateError: the reader is closed.
         """
         span = self.layout.span(index)
-        try:
-            with self._file as fd:
-                if index % _AHEAD == 0:
-                    os.posix_fadvise(fd, span.at, 2 * _AHEAD * span.size, os.POSIX_FADV_WILLNEED)
-                # its last byte comes last
-                there = os.pread(fd, 1, span.at + span.size - 1)
-        except OSError as error:
-            raise StorageError(f"the sealed file can't be read: {error.strerror}") from error
-        if not there:
-            raise TruncatedError("the sealed file ends early")
+        with self._file as fd:
+            _read(fd, scratch.plain[: span.size], span.at)
         return span
 
     def _open(self, index: int, span: Span, scratch: Scratch) -> None:

@@ -147,7 +147,7 @@ class _Variant:
                 source = self._payloads.read(self._principal, self._scope, payload.name, scratch)
                 with during("prefetch", payload=payload.name, **place_of(self._scope)):
                     into = shelf if payload.kind == _SHARED and payload.size else None
-                    self._one(source, into)
+                    self._one(source, into, scratch)
                 self._done += payload.size
                 in_segments += payload.size if into else 0
                 meter.prefetched("segment" if into else "cache", payload.size)
@@ -156,7 +156,7 @@ class _Variant:
             scratch.wipe()
         return Prefetched(self._scope, len(payloads), self._done, in_segments)
 
-    def _one(self, source: PayloadSource, shelf: Shelf | None) -> None:
+    def _one(self, source: PayloadSource, shelf: Shelf | None, scratch: Scratch) -> None:
         name = source.payload.name
 
         def progress(done: int) -> None:
@@ -166,15 +166,15 @@ class _Variant:
             shelf.fill_ahead(self._principal, source, progress)
             return
         with source:
-            for done in _cached(source):
+            for done in _cached(source, scratch):
                 progress(done)
 
 
-def _cached(source: PayloadSource) -> Iterator[int]:
+def _cached(source: PayloadSource, scratch: Scratch) -> Iterator[int]:
     for index in range(source.reader.layout.count):
         source.permit.check()
         source.permit.renew()
-        span = source.reader.read_ahead(index)
+        span = source.reader.read_ahead(index, scratch)
         yield span.plain_at + span.plain_size
 
 
