@@ -37,7 +37,7 @@ SCOPE: Final = ScopeName(PACKAGE, COMPONENT, VARIANT)
 SETTINGS: Final = {
     "transfer.memory_limit": "16MiB",
     "transfer.wait": "0.5",
-    "prefetch.packages": "unknown,m",
+    "prefetch.packages": "unknown,m/nowhere,m",
     "prefetch.shared": "true",
 }
 
@@ -137,7 +137,9 @@ def test_what_the_settings_list_is_ready_after_each_unlocking(daemon: Daemon) ->
     lock_and_unlock(daemon)
     until(lambda: ready(daemon, "segment") - before[0] == len(WEIGHTS))
     assert filled(daemon) - before[1] == 1
-    assert any("isn't got ready" in str(line.get("event")) for line in daemon.log)
+    reasons = [line["reason"] for line in daemon.log if "isn't got ready" in str(line["event"])]
+    assert any("unknown" in str(reason) for reason in reasons)
+    assert f"{PACKAGE}/nowhere has no variant" in reasons
     with daemon.connect() as client, client.scope(PACKAGE).map("w", shared=True) as mapped:
         assert mapped.view == WEIGHTS
     assert filled(daemon) - before[1] == 1

@@ -30,7 +30,7 @@ from sealcar_server.service.packages import Packages
 from sealcar_server.service.payloads import Payloads
 from sealcar_server.service.pinning import Pinning
 from sealcar_server.service.pointer import Pointers
-from sealcar_server.service.prefetching import Prefetcher, Standing
+from sealcar_server.service.prefetching import Prefetcher
 from sealcar_server.service.pruning import Pruning
 from sealcar_server.service.publishing import Publisher
 from sealcar_server.service.quotas import Quotas
@@ -43,6 +43,7 @@ from sealcar_server.service.rewrapping import Rewrapper
 from sealcar_server.service.rollback import Seen
 from sealcar_server.service.sharing import Sharing
 from sealcar_server.service.shredding import Shredder
+from sealcar_server.service.standing import Standing
 from sealcar_server.service.store_key import StoreKey
 from sealcar_server.service.transit import Forwarder
 from sealcar_server.service.turns import Turns
