@@ -1,14 +1,19 @@
-"""The metrics listener: /metrics, and two probes that say yes or no and nothing else."""
+"""The metrics listener: /metrics, and two probes that say yes or no and nothing else.
+
+It asks nobody who he is. So whoever comes is answered, and it is the oldest of too many who goes.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import socketserver
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+import structlog
 from prometheus_client import make_wsgi_app
 
 from sealcar.errors import ConfigurationError
@@ -22,12 +27,42 @@ if TYPE_CHECKING:
     from sealcar_server.settings_kinds import Address
 
 _Start = Any  # wsgiref's start_response
-_PATIENCE: Final = 10.0  # seconds for a request to come whole
+AT_ONCE: Final = 64  # connections: each has a thread
+_PATIENCE: Final = 10.0  # seconds until more of a request has to come
 _TEXT: Final = (("Content-Type", "text/plain; charset=utf-8"),)
+_log: Final = structlog.get_logger("sealcar.metrics")
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, *arguments: Any) -> None:  # noqa: ANN401  (the base's)
+        self._changing = threading.Lock()
+        self._open: dict[object, None] = {}
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  (the base's)
+        """Give a connection a thread, and have the oldest one's end if there are too many."""
+        with self._changing:
+            self._open[request] = None
+            if len(self._open) > AT_ONCE:
+                oldest: Any = next(iter(self._open))
+                del self._open[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401  (the base's)
+        """Forget a connection, and close it."""
+        with self._changing:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002  (the base's)
+        """Say what went wrong, unless it is that somebody hung up or said nothing."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            _log.exception("a request for metrics failed")
 
     def server_bind(self) -> None:
         """Bind, and ask no name server what this host is called."""
