@@ -21,6 +21,7 @@ from sealcar_server.service.assembly import Limits
 from sealcar_server.service.pruned import Pruned
 from sealcar_server.service.pruning import Pruning, Wanted
 from sealcar_server.service.values import ScopeKey
+from sealcar_server.store.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,20 @@ def test_as_many_stay_as_are_asked_for(running: Running) -> None:
     assert prune(running, "ocr", 4) == [1]
     assert prune(running, "ocr", 1) == [4, 3, 2]
     assert prune(running, "ocr", 1) == []
+
+
+def test_no_more_generations_are_looked_at_than_it_takes_to_know_what_stays(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, looked = LocalStore.is_complete, []
+
+    def looking(store: LocalStore, name: str, version: str, number: int) -> bool:
+        looked.append(number)
+        return real(store, name, version, number)
+
+    monkeypatch.setattr(LocalStore, "is_complete", looking)
+    assert prune(running, dry_run=True) == [3, 2, 1]
+    assert looked == [5, 4, 3]
 
 
 def test_a_dry_run_says_what_would_go_and_removes_nothing(running: Running) -> None:

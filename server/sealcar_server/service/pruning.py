@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -182,7 +183,9 @@ class Pruning:
 
     def _going(self, name: str, version: str, keep: int) -> list[int]:
         numbers = self._store.numbers(name, version)
-        complete = [each for each in numbers if self._store.is_complete(name, version, each)]
+        # each look costs the disk, and those further down change nothing
+        whole = (each for each in numbers if self._store.is_complete(name, version, each))
+        complete = list(islice(whole, keep + 1))
         if len(complete) <= keep:
             return []
         return [
