@@ -8,8 +8,6 @@ from sealcar import names
 from sealcar.errors import SealcarError, StorageError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from sealcar_server.service.values import ScopeKey
     from sealcar_server.store.generation import Generation
 
@@ -33,12 +31,7 @@ class _During:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, SealcarError):
             error.at(phase=self._phase, **_cut(self._place))
         elif isinstance(error, OSError):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sealcar import errors
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _KINDS: Final[dict[int, tuple[type[errors.SealcarError], str]]] = {
     errno.ENOENT: (errors.NotFoundError, "doesn't exist"),
@@ -49,12 +46,7 @@ class _Storing:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, OSError):
             found, finding = _KINDS.get(
                 error.errno or 0, (errors.StorageError, f"failed: {error.strerror}")
