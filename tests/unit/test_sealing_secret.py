@@ -18,6 +18,8 @@ from sealcar_server.sealing.secret import SecretBuffer
 if TYPE_CHECKING:
     from types import FrameType
 
+    from _typeshed import TraceFunction
+
 
 def mapping_flags(address: int) -> list[str]:
     """Return what the kernel says of the memory at an address."""
@@ -98,7 +100,7 @@ def test_two_threads_that_close_a_secret_never_make_two_secrets_share_memory(ste
     other = threading.Thread(target=secret.close)
     left = step
 
-    def trace(frame: FrameType, event: str, _: object) -> object:
+    def trace(frame: FrameType, event: str, _: object) -> TraceFunction:
         nonlocal left
         if frame.f_code.co_filename == secret_module.__file__ and event == "line":
             left -= 1
