@@ -32,13 +32,14 @@ def test_a_file_some_steps_down_is_opened_in_one_call(below: Directory) -> None:
         assert not os.get_inheritable(fd)
 
 
+@pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("step", ["a", "a/b", "a/b/file"])
 def test_a_link_at_any_step_is_refused_wherever_it_leads(
-    below: Directory, tmp_path: Path, step: str
+    below: Directory, tmp_path: Path, step: str, *, relative: bool
 ) -> None:
-    place = tmp_path / "root" / step
-    place.rename(tmp_path / "root" / "moved")
-    place.symlink_to(tmp_path / "root" / "moved")
+    place, moved = tmp_path / "root" / step, tmp_path / "root" / "moved"
+    place.rename(moved)
+    place.symlink_to(os.path.relpath(moved, place.parent) if relative else moved)
     assert open_beneath(below.fd, ["a", "b", "file"], os.O_RDONLY) is None
     with pytest.raises(NotAuthenticError):
         below.open_below("a", "b", "file")
