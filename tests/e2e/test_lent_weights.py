@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import secrets
@@ -22,6 +23,7 @@ from sealcar.client import Client
 from sealcar.errors import WrongStateError
 from sealcar.ort import ahead, lending, load, runtime
 from sealcar.transfer.memory import PrivateMemory
+from sealcar.transfer.pool import CONNECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -252,9 +254,20 @@ def test_what_was_read_ahead_and_not_asked_for_holds_no_connection(client: Clien
         return allocate
 
     for asked in ("cab", "aab", "ccc", ""):
-        with ahead.BlobsAhead(scope, blobs) as blobs_ahead:
+        with ahead.BlobAhead(scope, "a") as blob_ahead:
+            assert client._pool._leased == 1
             for each in asked:
-                blobs_ahead.fill(each, into(each))
+                blob_ahead.fill(each, into(each))
                 assert targets[each] == blobs[each]
-    with client._pool._lock:
-        assert client._pool._leased == 0
+                assert client._pool._leased == 0
+    assert client._pool._leased == 0
+
+
+def test_reading_ahead_leaves_connections_to_whoever_needs_one_now(client: Client) -> None:
+    name = take_in(client, TINY, b"w", a=bytes(2 * MIB))
+    scope = client.scope(name)
+    with contextlib.ExitStack() as ready:
+        for _ in range(CONNECTIONS):
+            ready.enter_context(ahead.BlobAhead(scope, "a"))
+        assert client._pool._leased == CONNECTIONS // 2
+        assert scope.read("w") == b"w"

@@ -9,37 +9,36 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
 
 from sealcar.closing import Closing
 from sealcar.errors import ResourceError, SealcarError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from sealcar.ort.sources import Readable, Reader
 
-# each holds one of the client's connections, and its ring
-_BLOBS: Final = 2
 
+class BlobAhead(Closing):
+    """The first blob of a session, to be taken once; for any number of threads.
 
-class BlobsAhead(Closing):
-    """The first blobs of a session, each to be taken once; for any number of threads.
+    No more than one: whoever waits for a connection or for a ring holds none himself.
 
     Args:
-        source: what they are read from.
-        names: of their payloads.
+        source: what it is read from.
+        name: of its payload; empty: there is none.
     """
 
-    def __init__(self, source: Readable, names: Iterable[str]) -> None:
-        self._source = source
+    def __init__(self, source: Readable, name: str = "") -> None:
+        self._source, self._name = source, name
         self._lock = threading.Lock()
-        self._readers: dict[str, Reader] = {}
-        for name in list(dict.fromkeys(names))[:_BLOBS]:
-            try:
-                self._readers[name] = source.reader(name)
-            except SealcarError:
-                break  # whoever needs it will see
+        self._ready: Reader | None = None
+        if name:
+            with suppress(SealcarError):  # whoever needs it will see
+                self._ready = source.reader_ahead(name)
 
     def fill(self, name: str, allocate: Callable[[int], int]) -> None:
         """Fill memory with a blob: what is ready of it, and the rest.
@@ -47,32 +46,28 @@ class BlobsAhead(Closing):
         Raises:
             SealcarError: what went wrong, with scope and name.
         """
-        with self._lock:
-            ready = self._readers.pop(name, None)
-        if ready is None:
-            # who waits for a connection holds none that others wait for
-            self.close()
-            with self._source.reader(name) as reader:
-                reader.read_into(allocate(reader.size), reader.size)
-            return
-        with ready:
-            size = ready.size
-            address = allocate(size)
-            try:
-                ready.read_into(address, size)
-            except ResourceError:
-                pass  # the daemon didn't wait so long
-            else:
-                return
+        address = None
+        with self._take() as ready:
+            if ready is not None and name == self._name:
+                address = allocate(ready.size)
+                try:
+                    ready.read_into(address, ready.size)
+                except ResourceError:
+                    pass  # the daemon didn't wait so long
+                else:
+                    return
         with self._source.reader(name) as reader:
-            reader.read_into(address, size)
+            reader.read_into(allocate(reader.size) if address is None else address, reader.size)
 
     def close(self) -> None:
-        """Take no more of those that weren't asked for; others can be read as before."""
+        """Let it go if nobody asked for it; any can be read as before."""
+        with self._take():
+            pass
+
+    def _take(self) -> AbstractContextManager[Reader | None]:
         with self._lock:
-            readers, self._readers = self._readers, {}
-        for reader in readers.values():
-            reader.__exit__(None, None, None)
+            ready, self._ready = self._ready, None
+        return nullcontext() if ready is None else ready
 
 
 class ViewsAhead:

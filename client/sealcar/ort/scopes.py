@@ -14,7 +14,7 @@ from sealcar.errors import (
     RequestError,
 )
 from sealcar.ort import sources
-from sealcar.ort.ahead import BlobsAhead
+from sealcar.ort.ahead import BlobAhead
 from sealcar.transfer.payloads import BorrowedBuffer
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ class BlobReader:
     def __init__(self, source: Readable, blobs: Mapping[str, str]) -> None:
         self._source = source
         self._blobs = dict(blobs)
-        self._ahead = BlobsAhead(source, ())
+        self._ahead = BlobAhead(source)
         self.served = False
 
     def expect(self) -> None:
-        """Have the first blobs on their way before they are asked for; `settle` must follow."""
-        self._ahead = BlobsAhead(self._source, self._blobs.values())
+        """Have the first blob on its way before it is asked for; `settle` must follow."""
+        self._ahead = BlobAhead(self._source, next(iter(self._blobs.values()), ""))
 
     def settle(self) -> None:
-        """Let go what wasn't asked for; later questions are answered as before."""
+        """Let it go if nobody asked for it; later questions are answered as before."""
         self._ahead.close()
 
     def __call__(self, name: str, allocate: Callable[[int], int], /) -> None:

@@ -71,6 +71,9 @@ class Readable(Protocol):
     def reader(self, name: str, /) -> Reader:
         """Return a reader, which knows the size before the destination is allocated."""
 
+    def reader_ahead(self, name: str, /) -> Reader:
+        """Return one that isn't used at once: it takes nothing that others could wait for."""
+
 
 class Source(Readable, Protocol):
     """What loading needs of a variant."""
@@ -118,7 +121,7 @@ class SealedSource:
     def __init__(self, scope: AnyScope, *, shared: bool = False) -> None:
         self._scope, self._shared = scope, shared
         self._ahead = ViewsAhead(self._map, ())
-        self.reader = scope.reader
+        self.reader, self.reader_ahead = scope.reader, scope.reader_ahead
         self.read = scope.read
         self.resolve_folder = scope.resolve_folder
 

@@ -156,6 +156,15 @@ class AnyScope(ABC):
             SealcarError: what went wrong, with scope and name.
         """
 
+    def reader_ahead(self, name: str) -> AnyReader:
+        """Return a reader of what isn't read at once, unless others could have to wait for it.
+
+        Raises:
+            TimedOutError: no connection is to spare.
+            SealcarError: what went wrong, with scope and name.
+        """
+        return self.reader(name)
+
     @abstractmethod
     def _ask(self, name: ScopeName) -> OpenedScope:
         """Ask the daemon what it says of a scope."""

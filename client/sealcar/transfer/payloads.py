@@ -162,10 +162,10 @@ class MappedPayload(Closing):
 class PayloadReader(AnyReader):
     """One opened payload; it holds one of the client's connections until it is closed."""
 
-    def __init__(self, pool: Pool, scope: ScopeName, name: str) -> None:
+    def __init__(self, pool: Pool, scope: ScopeName, name: str, *, spare: bool = False) -> None:
         super().__init__(scope, name)
         self._pool = pool
-        self._connection = pool.lease()
+        self._connection = pool.lease(spare=spare)
         self._open = True
         try:
             self._incoming = Incoming(self._connection, scope.message(), name)

@@ -56,14 +56,17 @@ class Pool:
         deadline = time.monotonic() + self._timeout
         return DataConnection.open(self._location, deadline=deadline, timeout=self._timeout)
 
-    def lease(self) -> DataConnection:
+    def lease(self, *, spare: bool = False) -> DataConnection:
         """Return a connection for one transfer; `give_back` must follow.
 
+        Args:
+            spare: only if half of them are left for others then, and without waiting.
+
         Raises:
-            TimedOutError: every connection stayed busy.
+            TimedOutError: every connection stayed busy, or none is to spare.
             SealcarError: as `connect`.
         """
-        self._wait_for_turn()
+        self._wait_for_turn(spare=spare)
         try:
             return self._reuse() or self.connect()
         except BaseException:
@@ -100,11 +103,14 @@ class Pool:
         for connection in idle:
             connection.close()
 
-    def _wait_for_turn(self) -> None:
+    def _wait_for_turn(self, *, spare: bool) -> None:
+        most = self._limit // 2 if spare else self._limit
         with self._lock:
-            if self._leased < self._limit and not self._waiting:
+            if self._leased < most and not self._waiting:
                 self._leased += 1
                 return
+            if spare:
+                raise TimedOutError("no connection is to spare")
             turn = threading.Event()
             self._waiting.append(turn)
         try:

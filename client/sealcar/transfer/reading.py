@@ -40,6 +40,15 @@ class Scope(AnyScope):
         """
         return PayloadReader(self._pool, self.name, name)
 
+    def reader_ahead(self, name: str) -> PayloadReader:
+        """Return a reader of what isn't read at once, unless others could have to wait for it.
+
+        Raises:
+            TimedOutError: no connection is to spare.
+            SealcarError: what went wrong, with scope and name.
+        """
+        return PayloadReader(self._pool, self.name, name, spare=True)
+
     def _share(self, payload: PayloadRef) -> MappedPayload | None:
         if not payload.size:
             return None  # nothing to map

@@ -118,6 +118,8 @@ class DirectoryScope:
             raise self.name.placed(NotFoundError("no such file was found before"), "read", name)
         return FileReader(descriptor)
 
+    reader_ahead = reader  # nobody waits for a file
+
     def read(self, name: str, /) -> bytes:
         """Return a file's content.
 
