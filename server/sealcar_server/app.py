@@ -70,9 +70,11 @@ def _serve_until_told(daemon: _Daemon, received: SimpleQueue[int]) -> None:
             if received.get(timeout=daemon.pause) != signal.SIGHUP:
                 return
         except Empty:
-            daemon.keep_house()
+            pass
         else:
             daemon.reload()
+        # after a reload too: who asks for one again and again doesn't keep it from that
+        daemon.keep_house()
 
 
 class _Daemon:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -108,13 +109,16 @@ class Manager:
         self._socket.bind(str(path))
         self._socket.settimeout(30)
 
+    def told(self) -> dict[str, str]:
+        """Return the next message."""
+        lines = self._socket.recv(4096).decode().split("\n")
+        return dict(line.split("=", 1) for line in lines)
+
     def until(self, name: str) -> dict[str, str]:
         """Return the first message from here on that has such a line, as a whole."""
-        while True:
-            lines = self._socket.recv(4096).decode().split("\n")
-            told = dict(line.split("=", 1) for line in lines)
-            if name in told:
-                return told
+        while name not in (told := self.told()):
+            pass
+        return told
 
     def close(self) -> None:
         self._socket.close()
@@ -144,9 +148,22 @@ def test_a_service_manager_hears_ready_reload_watchdog_and_stop(
         # the new policy is in force by then
         assert manager.until("READY") == {"READY": "1"}
         assert daemon.metric("sealcar_policy_generation") == 2
+        assert "WATCHDOG" in told_under_reloads(daemon, manager)
         daemon.process.send_signal(signal.SIGTERM)
         assert manager.until("STOPPING") == {"STOPPING": "1"}
         assert daemon.process.wait(30) == 0
+
+
+def told_under_reloads(daemon: Daemon, manager: Manager) -> set[str]:
+    """Return what a manager is told while reload follows reload, for longer than a watchdog waits."""
+    found: set[str] = set()
+    until = time.monotonic() + 0.6
+    while time.monotonic() < until:
+        os.kill(daemon.pid, signal.SIGHUP)
+        while "READY" not in (told := manager.told()):
+            found |= set(told)
+        time.sleep(0.05)
+    return found
 
 
 def test_a_watchdog_is_told_twice_in_its_time_and_only_by_whom_it_watches(
