@@ -35,11 +35,12 @@ _Static_assert(_Generic(&sealcar_write_named_buffer, write_named: 1, default: 0)
 enum {
     PROTOCOL = 1,
     PACKET = 65536,
+    BODY = 4, /* where a packet's message begins: after its tag, and its length in three bytes */
     CONNECTIONS = 8,
     RETRY_MS = 50,
     DISK_PATIENCE_MS = 600000, /* publishing and syncing wait for the disk */
     MAX_LINKS = 40,
-    MAX_PIECES = 64, /* that come out of order and don't touch each other; a ring has 8 slots */
+    MAX_SLOTS = 64, /* a ring has 8, and pieces that come out of order leave fewer gaps */
     MAX_PAYLOADS = 100000,
 };
 
@@ -53,8 +54,13 @@ enum {
     COMMITTED, ABORTED, ERROR, A_STATE, A_SEGMENT, FILLING
 };
 #define OR(kind) (1u << (kind))
+#define WITH_DESCRIPTOR (OR(RING) | OR(WRITE_RING) | OR(A_SEGMENT))
 
 enum { UNUSED, IDLE, BUSY }; /* of a place for a connection */
+
+struct bytes {
+    const uint8_t *at, *end;
+};
 
 struct ring {
     uint8_t *at;
@@ -62,8 +68,15 @@ struct ring {
 };
 
 struct connection {
-    int fd, usable, segments;
+    int fd, place, timeout, segments;
+    int usable;          /* for another request: 0 in the midst of a transfer too */
+    sealcar_error *e;    /* of the request under way */
+    unsigned kind;       /* of the packet that came last; 0: nothing that this release knows */
+    struct bytes body;   /* its message, in `in` */
+    int handed;          /* its descriptor, closed before the next one comes; -1: none */
     struct ring ring[2]; /* that we read, that we write */
+    size_t size;         /* of the packet in `out` */
+    int unsendable;      /* why it can't be sent; 0: it can */
     uint8_t in[PACKET], out[PACKET];
 };
 
@@ -79,11 +92,19 @@ struct sealcar_client {
     } place[CONNECTIONS];
 };
 
+/* a text of the daemon's, kept as long as what it belongs to */
+struct text {
+    struct text *next;
+    char at[];
+};
+
 struct sealcar_scope {
     sealcar_client *client;
     struct sealcar_variant variant;
     struct sealcar_payload *payloads;
-    size_t folder; /* bytes of the model's name before its last part: its blobs lie beside it */
+    struct text *texts;
+    const char *model; /* the only one's name; its blobs lie beside it */
+    size_t folder;     /* bytes of that name before its last part */
     sealcar_scope *next; /* of those that RegisterCustomOps opened */
 };
 
@@ -92,6 +113,7 @@ struct sealcar_transaction {
     struct connection *connection; /* kept open: the transaction ends with the last one */
     pid_t process;
     struct sealcar_name name;
+    struct text *texts;
     uint8_t id[64];
     size_t id_size;
     atomic_uint written;
@@ -113,32 +135,47 @@ __attribute__((format(printf, 3, 4))) static int fail(sealcar_error *e, int reas
     return -1;
 }
 
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+/* Say what was being done when it failed. */
 static int placed(sealcar_error *e, const char *phase, const struct sealcar_name *name,
                   const char *payload)
 {
     sealcar_error inner = *e;
-    fail(e, inner.reason, "%s %.200s%sof %.64s/%.64s/%.64s: %s", phase, payload, *payload ? " " : "",
-         name->package, name->component, name->variant, inner.text);
+    fail(e, inner.reason, "%s %.200s%sof %.64s/%.64s/%.64s: %s", phase, or_empty(payload),
+         payload ? " " : "", or_empty(name->package), or_empty(name->component),
+         or_empty(name->variant), inner.text);
     e->retry_after_ms = inner.retry_after_ms;
     return -1;
 }
 
-/* ---- protobuf -------------------------------------------------------------------------------- */
-struct bytes {
-    const uint8_t *at, *end;
-};
+/* The connection is of no use any more. */
+static int broken(struct connection *c, int reason, const char *why)
+{
+    c->usable = 0;
+    shutdown(c->fd, SHUT_RDWR); /* the daemon frees what it holds for us now */
+    return fail(c->e, reason, "%s", why);
+}
 
+static int out_of_turn(struct connection *c)
+{
+    return broken(c, SEALCAR_UNAVAILABLE, "the daemon answered out of turn");
+}
+
+/* ---- protobuf: reading ----------------------------------------------------------------------- */
 struct field {
     uint32_t number, wire;
     uint64_t value;
     struct bytes bytes;
 };
 
-struct out {
-    uint8_t *at;
-    size_t size;
-    int reason; /* why it can't be sent; 0: it can */
-};
+static size_t size_of(struct bytes b)
+{
+    return (size_t)(b.end - b.at);
+}
 
 static int varint(struct bytes *in, uint64_t *value)
 {
@@ -155,7 +192,7 @@ static int varint(struct bytes *in, uint64_t *value)
 /* 1: the next field; 0: the end; -1: no protobuf */
 static int next_field(struct bytes *in, struct field *f)
 {
-    uint64_t tag;
+    uint64_t tag, size;
     *f = (struct field){0};
     if (in->at == in->end)
         return 0;
@@ -163,25 +200,36 @@ static int next_field(struct bytes *in, struct field *f)
         return -1;
     f->number = (uint32_t)(tag >> 3);
     f->wire = tag & 7;
-    size_t left = (size_t)(in->end - in->at), size = f->wire == 1 ? 8 : 4;
     switch (f->wire) {
     case 0:
         return varint(in, &f->value) ? 1 : -1;
-    case 2:
-        if (!varint(in, &f->value) || f->value > (uint64_t)(in->end - in->at))
-            return -1;
-        f->bytes = (struct bytes){in->at, in->at + f->value};
-        in->at += f->value;
-        return 1;
     case 1:
-    case 5:
-        if (left < size)
+        size = 8;
+        break;
+    case 2:
+        if (!varint(in, &size))
             return -1;
-        in->at += size;
-        return 1;
+        break;
+    case 5:
+        size = 4;
+        break;
     default:
         return -1;
     }
+    if (size > size_of(*in))
+        return -1;
+    f->bytes = (struct bytes){in->at, in->at + size};
+    in->at += size;
+    return 1;
+}
+
+static int well_formed(struct bytes in)
+{
+    struct field f;
+    int more;
+    while ((more = next_field(&in, &f)) > 0)
+        ;
+    return more == 0;
 }
 
 /* The value of a number, or the bytes of a field; the last one counts. 0: it isn't there. */
@@ -212,113 +260,124 @@ static struct bytes bytes_of(struct bytes in, uint32_t number)
     return f.bytes;
 }
 
-static size_t size_of(struct bytes b)
+/* ---- protobuf: writing ----------------------------------------------------------------------- */
+static void put(struct connection *c, const void *data, size_t size)
 {
-    return (size_t)(b.end - b.at);
-}
-
-static void put_varint(struct out *o, uint64_t value)
-{
-    for (int more = 1; more; value >>= 7) {
-        more = value > 0x7f;
-        if (o->size == PACKET)
-            o->reason = SEALCAR_INVALID_REQUEST;
-        else
-            o->at[o->size++] = (uint8_t)(value & 0x7f) | (more ? 0x80 : 0);
-    }
-}
-
-static void put_number(struct out *o, uint32_t number, uint64_t value)
-{
-    put_varint(o, (uint64_t)number << 3);
-    put_varint(o, value);
-}
-
-static void put_bytes(struct out *o, uint32_t number, const void *data, size_t size)
-{
-    put_varint(o, (uint64_t)number << 3 | 2);
-    put_varint(o, size);
-    if (o->reason || size > PACKET - o->size) {
-        o->reason = SEALCAR_INVALID_REQUEST;
+    if (size > PACKET - c->size) {
+        c->unsendable = SEALCAR_INVALID_REQUEST;
         return;
     }
     if (size)
-        memcpy(o->at + o->size, data, size);
-    o->size += size;
+        memcpy(c->out + c->size, data, size);
+    c->size += size;
+}
+
+static void put_varint(struct connection *c, uint64_t value)
+{
+    uint8_t digits[10];
+    size_t size = 0;
+    for (; value > 0x7f; value >>= 7)
+        digits[size++] = (uint8_t)value | 0x80;
+    digits[size++] = (uint8_t)value;
+    put(c, digits, size);
+}
+
+static void put_number(struct connection *c, uint32_t number, uint64_t value)
+{
+    put_varint(c, (uint64_t)number << 3);
+    put_varint(c, value);
+}
+
+static void put_bytes(struct connection *c, uint32_t number, const void *data, size_t size)
+{
+    put_varint(c, (uint64_t)number << 3 | 2);
+    put_varint(c, size);
+    put(c, data, size);
 }
 
 /* Protobuf's texts are UTF-8: the daemon would hang up on anything else. */
 static int is_utf8(const uint8_t *s)
 {
-    while (*s) {
-        int more = *s < 0x80 ? 0 : *s >= 0xc2 && *s < 0xe0 ? 1 : *s >= 0xe0 && *s < 0xf0 ? 2
-                                       : *s >= 0xf0 && *s < 0xf5 ? 3 : -1;
-        if (more < 0 || (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
-            (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f))
+    /* Unicode, table 3-7: by the first byte, what the second one may be, and how many follow it */
+    static const struct {
+        uint8_t first, last, low, high, more;
+    } form[] = {
+        {0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1},
+        {0xed, 0xed, 0x80, 0x9f, 1}, {0xee, 0xef, 0x80, 0xbf, 1}, {0xf0, 0xf0, 0x90, 0xbf, 2},
+        {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2},
+    };
+    enum { FORMS = sizeof form / sizeof *form };
+    for (; *s; s++) {
+        if (*s < 0x80)
+            continue;
+        size_t i = 0;
+        while (i < FORMS && (*s < form[i].first || *s > form[i].last))
+            i++;
+        if (i == FORMS || *++s < form[i].low || *s > form[i].high)
             return 0;
-        for (s++; more > 0; more--, s++)
-            if ((*s & 0xc0) != 0x80)
+        for (int more = form[i].more; more > 0; more--)
+            if ((*++s & 0xc0) != 0x80)
                 return 0;
     }
     return 1;
 }
 
-static void put_text(struct out *o, uint32_t number, const char *text)
+static void put_text(struct connection *c, uint32_t number, const char *text)
 {
     if (!text || !*text)
         return;
+    put_bytes(c, number, text, strlen(text));
     if (!is_utf8((const uint8_t *)text))
-        o->reason = SEALCAR_INVALID_NAME;
-    put_bytes(o, number, text, strlen(text));
+        c->unsendable = SEALCAR_INVALID_NAME;
 }
 
-static size_t open_message(struct out *o, uint32_t number)
+/* A message's length is filled in when it is known, in three bytes: a varint may have some to spare. */
+static size_t open_message(struct connection *c, uint32_t number)
 {
-    put_varint(o, (uint64_t)number << 3 | 2);
-    return o->size;
+    put_varint(c, (uint64_t)number << 3 | 2);
+    put(c, "\0\0", 3);
+    return c->size;
 }
 
-static void close_message(struct out *o, size_t start)
+static void close_message(struct connection *c, size_t start)
 {
-    uint8_t digits[10];
-    struct out length = {digits, 0, 0};
-    put_varint(&length, o->size - start);
-    if (o->reason || length.size > PACKET - o->size) {
-        o->reason = SEALCAR_INVALID_REQUEST;
-        return;
-    }
-    memmove(o->at + start + length.size, o->at + start, o->size - start);
-    memcpy(o->at + start, digits, length.size);
-    o->size += length.size;
+    size_t size = c->size - start;
+    c->out[start - 3] = (uint8_t)size | 0x80;
+    c->out[start - 2] = (uint8_t)(size >> 7) | 0x80;
+    c->out[start - 1] = (uint8_t)(size >> 14);
 }
 
-static void put_scope(struct out *o, uint32_t number, const struct sealcar_name *name)
+/* A new packet, which send_packet closes. */
+static void begin(struct connection *c, unsigned kind)
 {
-    size_t scope = open_message(o, number), package = open_message(o, 1);
-    put_text(o, 1, name->package);
-    put_text(o, 2, name->version);
-    close_message(o, package);
-    put_text(o, 2, name->component);
-    put_text(o, 3, name->variant);
-    if (name->generation)
-        put_number(o, 4, name->generation);
-    close_message(o, scope);
+    c->size = 0;
+    c->unsendable = 0;
+    open_message(c, kind);
+}
+
+static void put_scope(struct connection *c, const struct sealcar_name *name)
+{
+    size_t scope = open_message(c, 1), package = open_message(c, 1);
+    put_text(c, 1, name->package);
+    put_text(c, 2, name->version);
+    close_message(c, package);
+    put_text(c, 2, name->component);
+    put_text(c, 3, name->variant);
+    put_number(c, 4, name->generation);
+    close_message(c, scope);
 }
 
 /* ---- who the daemon is ----------------------------------------------------------------------- */
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+struct owned {
+    mode_t mode; /* 0: not looked at */
+    uid_t owner;
+};
 
-/* What stands on the way to the socket directory: a directory or a link. */
+/* What was seen on the way to the socket directory. */
 struct way {
-    uid_t owner[256];
-    mode_t mode[256];
-    char made_by_any[256]; /* others could have made it: they can write to what it is in */
-    int count, last;       /* the directory itself */
+    struct owned here;
+    int64_t other; /* the one owner on it who is neither root nor we; -1: none */
+    int unsafe;    /* somebody else could have put it there */
 };
 
 static int is_open(mode_t mode)
@@ -326,57 +385,67 @@ static int is_open(mode_t mode)
     return !S_ISLNK(mode) && mode & (S_IWGRP | S_IWOTH);
 }
 
-static int step(struct way *w, const char *path, int inside)
+/* Look at a directory or link, which lies in the one that was looked at before. */
+static int look(struct way *w, const char *path)
 {
     struct stat found;
-    if (w->count == 256 || lstat(*path ? path : "/", &found))
+    if (lstat(*path ? path : "/", &found))
         return -1;
-    w->owner[w->count] = found.st_uid;
-    w->mode[w->count] = found.st_mode;
-    w->made_by_any[w->count] = inside >= 0 && is_open(w->mode[inside]);
-    return w->count++;
+    if (found.st_uid && found.st_uid != geteuid()) {
+        /* a sticky directory such as /tmp keeps what is in it from being replaced, but not from
+         * being made by whoever comes first */
+        if (is_open(w->here.mode) || (w->other >= 0 && w->other != found.st_uid))
+            w->unsafe = 1;
+        w->other = found.st_uid;
+    }
+    if (is_open(found.st_mode) && !(found.st_mode & S_ISVTX))
+        w->unsafe = 1;
+    w->here = (struct owned){found.st_mode, found.st_uid};
+    return 0;
 }
 
 /* Walk from / to the directory, links too, as the kernel would. */
 static int walk(const char *directory, struct way *w)
 {
-    char here[PATH_MAX] = "", rest[PATH_MAX], target[PATH_MAX];
-    int links = 0, at;
-    w->count = 0;
-    if (snprintf(rest, sizeof rest, "%s", directory) >= PATH_MAX || (at = step(w, here, -1)) < 0)
+    char path[PATH_MAX] = "", rest[PATH_MAX], target[PATH_MAX];
+    int links = 0;
+    *w = (struct way){.other = -1};
+    if (snprintf(rest, sizeof rest, "%s", directory) >= PATH_MAX || look(w, path))
         return -1;
     for (char *part = rest; *(part += strspn(part, "/"));) {
-        size_t length = strcspn(part, "/"), before = strlen(here);
-        char *after = part + length;
-        if (length == 2 && memcmp(part, "..", 2) == 0) {
-            char *parent = strrchr(here, '/');
-            if (parent)
-                *parent = 0;
-            if ((at = step(w, here, -1)) < 0)
-                return -1;
+        size_t length = strcspn(part, "/"), before = strlen(path);
+        char *after = part + length, *slash = strrchr(path, '/');
+        struct owned inside = w->here;
+        int up = length == 2 && memcmp(part, "..", 2) == 0;
+        if (up) {
+            if (slash)
+                *slash = 0;
+            w->here.mode = 0;
         } else if (length != 1 || *part != '.') {
-            int inside = at;
-            if (before + length + 2 > sizeof here)
+            if (before + length + 2 > sizeof path)
                 return -1;
-            snprintf(here + before, sizeof here - before, "/%.*s", (int)length, part);
-            if ((at = step(w, here, inside)) < 0)
-                return -1;
-            if (S_ISLNK(w->mode[at])) {
-                ssize_t size = readlink(here, target, sizeof target - 1);
-                if (size <= 0 || ++links > MAX_LINKS ||
-                    (size_t)size + strlen(after) + 1 > sizeof target)
-                    return -1;
-                strcpy(target + size, after);
-                here[*target == '/' ? 0 : before] = 0;
-                at = *target == '/' ? 0 : inside;
-                strcpy(rest, target);
-                part = rest;
-                continue;
-            }
+            snprintf(path + before, sizeof path - before, "/%.*s", (int)length, part);
         }
+        if ((up || path[before]) && look(w, path))
+            return -1;
         part = after;
+        if (!S_ISLNK(w->here.mode))
+            continue;
+        ssize_t size = readlink(path, target, sizeof target - 1);
+        if (size <= 0 || ++links > MAX_LINKS || (size_t)size + strlen(after) >= sizeof target)
+            return -1;
+        strcpy(target + size, after);
+        strcpy(rest, target);
+        part = rest;
+        path[before] = 0;
+        w->here = inside;
+        if (*target == '/') {
+            *path = 0;
+            w->here.mode = 0;
+            if (look(w, path))
+                return -1;
+        }
     }
-    w->last = at;
     return 0;
 }
 
@@ -386,39 +455,26 @@ static int owner_of(const char *directory, int64_t *owner, sealcar_error *e)
     struct way w;
     if (walk(directory, &w))
         return fail(e, SEALCAR_UNAVAILABLE, "no daemon listens at %s", directory);
-    uid_t me = geteuid(), last = w.owner[w.last];
-    for (int i = 0; i < w.count; i++) {
-        uid_t uid = w.owner[i];
-        /* a sticky directory such as /tmp keeps what is in it from being replaced, but not from
-         * being made by whoever comes first */
-        if ((is_open(w.mode[i]) && (i == w.last || !(w.mode[i] & S_ISVTX))) ||
-            (w.made_by_any[i] && uid && uid != me) || (uid && uid != me && uid != last))
-            return fail(e, SEALCAR_INVALID_REQUEST,
-                        "others than its owner can write to %s or replace it, so its owner doesn't "
-                        "tell who the daemon is: give peer_uid or $SEALCAR_PEER_UID, or chmod go-w",
-                        directory);
-    }
-    *owner = last;
+    if (w.unsafe || is_open(w.here.mode) || (w.other >= 0 && w.other != w.here.owner))
+        return fail(e, SEALCAR_INVALID_REQUEST,
+                    "others than its owner can write to %s or replace it, so its owner doesn't "
+                    "tell who the daemon is: give peer_uid or $SEALCAR_PEER_UID, or chmod go-w",
+                    directory);
+    *owner = w.here.owner;
     return 0;
 }
 
 /* ---- packets --------------------------------------------------------------------------------- */
-struct packet {
-    unsigned kind; /* a field of DaemonPacket; 0: one that this release doesn't know */
-    struct bytes body;
-    int fd; /* -1: none */
-};
-
-static int broken(struct connection *c, sealcar_error *e, int reason, const char *why)
+static int64_t now_ms(void)
 {
-    c->usable = 0;
-    shutdown(c->fd, SHUT_RDWR); /* the daemon frees what it holds for us now */
-    return fail(e, reason, "%s", why);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static int out_of_turn(struct connection *c, sealcar_error *e)
+static void pause_ms(int ms)
 {
-    return broken(c, e, SEALCAR_UNAVAILABLE, "the daemon answered out of turn");
+    nanosleep(&(struct timespec){0, ms * 1000000L}, NULL);
 }
 
 /* 1: ready; 0: the time is over */
@@ -438,14 +494,38 @@ static int wait_for(int fd, short events, int64_t deadline)
 static int descriptor_of(struct msghdr *m)
 {
     int fd = -1;
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h))
-        if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS &&
-            h->cmsg_len >= CMSG_LEN(sizeof fd))
-            memcpy(&fd, CMSG_DATA(h), sizeof fd);
+    struct cmsghdr *h = CMSG_FIRSTHDR(m);
+    if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS &&
+        h->cmsg_len >= CMSG_LEN(sizeof fd))
+        memcpy(&fd, CMSG_DATA(h), sizeof fd);
     return fd;
 }
 
-static int receive(struct connection *c, int patience, struct packet *p, sealcar_error *e)
+static void close_handed(struct connection *c)
+{
+    if (c->handed >= 0)
+        close(c->handed);
+    c->handed = -1;
+}
+
+static void unpack(struct connection *c, size_t size)
+{
+    struct bytes in = {c->in, c->in + size};
+    struct field f;
+    c->kind = 0;
+    c->body = (struct bytes){NULL, NULL};
+    if (!well_formed(in))
+        return;
+    while (next_field(&in, &f) > 0)
+        if (f.wire == 2 && f.number >= ATTESTED && f.number <= FILLING) {
+            c->kind = f.number;
+            c->body = f.bytes;
+        }
+    if (!well_formed(c->body))
+        c->kind = 0;
+}
+
+static int receive(struct connection *c, int patience)
 {
     /* room for one descriptor and not a byte more: the padding would take a second one */
     union {
@@ -453,6 +533,7 @@ static int receive(struct connection *c, int patience, struct packet *p, sealcar
         char room[CMSG_SPACE(sizeof(int))];
     } control;
     int64_t deadline = now_ms() + patience;
+    close_handed(c);
     for (int resets = 0;;) {
         struct iovec io = {c->in, sizeof c->in};
         struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control,
@@ -460,84 +541,59 @@ static int receive(struct connection *c, int patience, struct packet *p, sealcar
         ssize_t size = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (size < 0 && errno == EAGAIN) {
             if (!wait_for(c->fd, POLLIN, deadline))
-                return broken(c, e, SEALCAR_TIMED_OUT, "the daemon was silent for too long");
+                return broken(c, SEALCAR_TIMED_OUT, "the daemon was silent for too long");
             continue;
         }
         /* a reset comes once, and before the packets that the daemon sent before it closed */
         if (size < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)))
             continue;
-        p->fd = size < 0 ? -1 : descriptor_of(&m);
-        if (size <= 0 || m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-            if (p->fd >= 0)
-                close(p->fd);
-            return broken(c, e, SEALCAR_UNAVAILABLE,
-                          size <= 0 ? "the daemon closed the connection"
-                                    : "a packet over the limits of the data socket came in");
-        }
-        p->body = (struct bytes){c->in, c->in + size};
+        if (size <= 0)
+            return broken(c, SEALCAR_UNAVAILABLE, "the daemon closed the connection");
+        c->handed = descriptor_of(&m);
+        if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+            return broken(c, SEALCAR_UNAVAILABLE,
+                          "a packet over the limits of the data socket came in");
+        unpack(c, (size_t)size);
         return 0;
     }
 }
 
-static int unpack(struct packet *p)
+static int refused(struct connection *c)
 {
-    struct bytes in = p->body;
-    struct field f;
-    int found;
-    p->kind = 0;
-    while ((found = next_field(&in, &f)) > 0)
-        if (f.wire == 2 && f.number >= ATTESTED && f.number <= FILLING) {
-            p->kind = f.number;
-            p->body = f.bytes;
-        }
-    if (found < 0)
-        return -1;
-    for (in = p->body; p->kind && (found = next_field(&in, &f)) > 0;)
-        ;
-    return found;
-}
-
-static int put_on_the_wire(struct connection *c, struct out *o, sealcar_error *e)
-{
-    int64_t deadline = now_ms() + 30000;
-    if (o->reason)
-        return fail(e, o->reason, "a text in this request isn't UTF-8, or they are too long");
-    for (;;) {
-        ssize_t sent = send(c->fd, o->at, o->size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent >= 0)
-            return 0;
-        if (errno == EAGAIN && !wait_for(c->fd, POLLOUT, deadline))
-            return broken(c, e, SEALCAR_TIMED_OUT, "the daemon didn't take a packet in time");
-        if (errno != EAGAIN && errno != EINTR)
-            return 1; /* gone: it may have said why before it closed */
-    }
-}
-
-static int refused(const struct packet *p, sealcar_error *e)
-{
-    struct bytes message = bytes_of(p->body, 2);
-    int reason = (int)(number_of(p->body, 1) & 0xff);
-    fail(e, reason ? reason : SEALCAR_UNAVAILABLE, "%.*s", (int)size_of(message),
-         message.at ? (const char *)message.at : "");
-    e->retry_after_ms = number_of(p->body, 8);
+    struct bytes message = bytes_of(c->body, 2);
+    int reason = (int)(number_of(c->body, 1) & 0xff);
+    fail(c->e, reason ? reason : SEALCAR_UNAVAILABLE, "%.*s", (int)size_of(message),
+         or_empty((const char *)message.at));
+    c->e->retry_after_ms = number_of(c->body, 8);
     return -1;
 }
 
-static int send_packet(struct connection *c, struct out *o, sealcar_error *e)
+/* The daemon is gone, but may have said why before it closed. */
+static int farewell(struct connection *c)
 {
-    struct packet p;
-    int sent = put_on_the_wire(c, o, e);
-    if (sent <= 0)
-        return sent;
-    while (receive(c, RETRY_MS, &p, e) == 0) {
-        if (p.fd >= 0)
-            close(p.fd);
-        if (unpack(&p) == 0 && p.kind == ERROR) {
+    while (receive(c, RETRY_MS) == 0)
+        if (c->kind == ERROR) {
             c->usable = 0;
-            return refused(&p, e);
+            return refused(c);
         }
+    return broken(c, SEALCAR_UNAVAILABLE, "the daemon is gone");
+}
+
+static int send_packet(struct connection *c)
+{
+    int64_t deadline = now_ms() + c->timeout;
+    close_message(c, BODY);
+    if (c->unsendable)
+        return fail(c->e, c->unsendable, "a text in this request isn't UTF-8, or they are too long");
+    while (send(c->fd, c->out, c->size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN)
+            return farewell(c);
+        if (!wait_for(c->fd, POLLOUT, deadline))
+            return broken(c, SEALCAR_TIMED_OUT, "the daemon didn't take a packet in time");
     }
-    return broken(c, e, SEALCAR_UNAVAILABLE, "the daemon is gone");
+    return 0;
 }
 
 /* ---- rings ----------------------------------------------------------------------------------- */
@@ -563,59 +619,48 @@ static void *map_sealed(int fd, uint64_t size, int seals, int access)
     return at;
 }
 
-static int attach(struct connection *c, const struct packet *p, sealcar_error *e)
+static int attach(struct connection *c)
 {
-    int writable = p->kind == WRITE_RING;
-    uint64_t slots = number_of(p->body, 1), slot_size = number_of(p->body, 2);
+    int writable = c->kind == WRITE_RING;
+    uint64_t slots = number_of(c->body, 1), slot_size = number_of(c->body, 2);
     struct ring *r = &c->ring[writable];
     unmap_ring(r);
-    if (slots <= UINT32_MAX && slot_size <= UINT32_MAX)
-        r->at = map_sealed(p->fd, slots * slot_size, F_SEAL_SHRINK | F_SEAL_GROW,
+    if (slots <= MAX_SLOTS && slot_size <= UINT32_MAX)
+        r->at = map_sealed(c->handed, slots * slot_size, F_SEAL_SHRINK | F_SEAL_GROW,
                            writable ? PROT_READ | PROT_WRITE : PROT_READ);
-    close(p->fd);
     if (!r->at)
-        return broken(c, e, SEALCAR_UNAVAILABLE,
+        return broken(c, SEALCAR_UNAVAILABLE,
                       "the daemon's ring isn't what was announced, or can still change its size");
     r->slots = (uint32_t)slots;
     r->slot_size = (uint32_t)slot_size;
     /* a child of fork has no use for it, and the daemon counts it as long as it is mapped */
     madvise(r->at, slots * slot_size, MADV_DONTFORK);
-    struct out o = {c->out, 0, 0};
-    close_message(&o, open_message(&o, RING_MAPPED));
-    return send_packet(c, &o, e);
+    begin(c, RING_MAPPED);
+    return send_packet(c);
 }
 
-/* The next packet of a wanted kind. A ring is mapped and acknowledged, but only before a transfer:
- * in its midst slots of the old one are still in use. */
-static int answer(struct connection *c, unsigned wanted, int patience, struct packet *p,
-                  sealcar_error *e)
+/* The next packet of a wanted kind; a ring that is wanted before it is mapped and acknowledged. In
+ * the midst of a transfer none is: slots of the old one are still in use. */
+static int answer(struct connection *c, unsigned wanted, int patience)
 {
     for (;;) {
-        if (receive(c, patience, p, e))
+        if (receive(c, patience))
             return -1;
-        int malformed = unpack(p);
-        if (!malformed && p->fd >= 0 && ((p->kind == RING && wanted & OR(READING)) ||
-                                         (p->kind == WRITE_RING && wanted & OR(WRITING)))) {
-            if (attach(c, p, e))
-                return -1;
-            continue;
-        }
-        if (!malformed && p->kind == A_SEGMENT && wanted & OR(A_SEGMENT) && p->fd >= 0)
+        unsigned came = OR(c->kind);
+        if (!(came & (wanted | OR(ERROR))) || (c->handed >= 0) != !!(came & WITH_DESCRIPTOR))
+            return out_of_turn(c);
+        if (c->kind == ERROR)
+            return refused(c);
+        if (c->kind != RING && c->kind != WRITE_RING)
             return 0;
-        if (p->fd >= 0)
-            close(p->fd);
-        if (malformed || p->fd >= 0)
-            return out_of_turn(c, e);
-        if (p->kind == ERROR)
-            return refused(p, e);
-        return wanted & OR(p->kind) ? 0 : out_of_turn(c, e);
+        if (attach(c))
+            return -1;
     }
 }
 
-static int request(struct connection *c, struct out *o, unsigned wanted, int patience,
-                   struct packet *p, sealcar_error *e)
+static int request(struct connection *c, unsigned wanted)
 {
-    return send_packet(c, o, e) ? -1 : answer(c, wanted, patience, p, e);
+    return send_packet(c) || answer(c, wanted, c->timeout) ? -1 : 0;
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -624,6 +669,7 @@ static void hang_up(struct connection *c)
     /* in this order: the daemon counts the rings for as long as they are mapped */
     unmap_ring(&c->ring[0]);
     unmap_ring(&c->ring[1]);
+    close_handed(c);
     if (c->fd >= 0)
         close(c->fd);
     explicit_bzero(c->in, sizeof c->in); /* small payloads came through it */
@@ -631,49 +677,44 @@ static void hang_up(struct connection *c)
 }
 
 /* 0: connected; 1: not yet; -1: never */
-static int dial(const sealcar_client *client, struct connection *c, sealcar_error *e)
+static int dial(const sealcar_client *client, struct connection *c)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     struct ucred peer;
     socklen_t size = sizeof peer;
     int64_t expected = client->peer;
-    if (expected < 0 && owner_of(client->directory, &expected, e))
-        return e->reason == SEALCAR_UNAVAILABLE ? 1 : -1;
+    if (expected < 0 && owner_of(client->directory, &expected, c->e))
+        return c->e->reason == SEALCAR_UNAVAILABLE ? 1 : -1;
     snprintf(to.sun_path, sizeof to.sun_path, "%.97s/data.sock", client->directory);
     c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (c->fd < 0)
-        return fail(e, SEALCAR_EXHAUSTED, "no socket: %s", strerror(errno));
+        return fail(c->e, SEALCAR_EXHAUSTED, "no socket: %s", strerror(errno));
     if (connect(c->fd, (struct sockaddr *)&to, sizeof to)) {
         int denied = errno == EACCES || errno == EPERM;
-        fail(e, denied ? SEALCAR_DENIED : SEALCAR_UNAVAILABLE, "no daemon at %s: %s",
+        fail(c->e, denied ? SEALCAR_DENIED : SEALCAR_UNAVAILABLE, "no daemon at %s: %s",
              client->directory, strerror(errno));
         return denied ? -1 : 1;
     }
     if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) || (int64_t)peer.uid != expected)
-        return fail(e, SEALCAR_UNAVAILABLE, "uid %u listens at %s, but the daemon must have uid %u",
-                    (unsigned)peer.uid, client->directory, (unsigned)expected);
+        return fail(c->e, SEALCAR_UNAVAILABLE,
+                    "uid %u listens at %s, but the daemon must have uid %u", (unsigned)peer.uid,
+                    client->directory, (unsigned)expected);
     return 0;
 }
 
 /* 0: it is the daemon, and speaks our protocol; 1: it is just going, or just coming; -1: never */
-static int attest(const sealcar_client *client, struct connection *c, sealcar_error *e)
+static int attest(struct connection *c)
 {
-    struct packet p;
-    struct out o = {c->out, 0, 0};
-    size_t hello = open_message(&o, ATTEST);
-    put_number(&o, 1, PROTOCOL);
-    put_text(&o, 2, RELEASE);
-    close_message(&o, hello);
     c->usable = 1;
-    if (request(c, &o, OR(ATTESTED), client->timeout, &p, e))
-        return e->reason == SEALCAR_UNAVAILABLE ? 1 : -1;
-    c->segments = number_of(p.body, 5) != 0;
-    uint64_t spoken = number_of(p.body, 1);
-    if (spoken != PROTOCOL)
-        return fail(e, SEALCAR_INCOMPATIBLE, "the daemon speaks protocol %u, we speak %u: update %s",
-                    (unsigned)spoken, (unsigned)PROTOCOL,
-                    spoken < PROTOCOL ? "the daemon" : "this client");
-    return 0;
+    begin(c, ATTEST);
+    put_number(c, 1, PROTOCOL);
+    put_text(c, 2, RELEASE);
+    if (request(c, OR(ATTESTED)))
+        return c->e->reason == SEALCAR_UNAVAILABLE ? 1 : -1;
+    c->segments = number_of(c->body, 5) != 0;
+    if (number_of(c->body, 1) == PROTOCOL)
+        return 0;
+    return fail(c->e, SEALCAR_INCOMPATIBLE, "the daemon speaks another protocol than this client");
 }
 
 static struct connection *call(const sealcar_client *client, int64_t deadline, sealcar_error *e)
@@ -684,17 +725,28 @@ static struct connection *call(const sealcar_client *client, int64_t deadline, s
             fail(e, SEALCAR_EXHAUSTED, "no memory for a connection");
             return NULL;
         }
-        c->fd = -1;
-        int later = dial(client, c, e);
+        c->fd = c->handed = -1;
+        c->e = e;
+        c->timeout = client->timeout;
+        int later = dial(client, c);
         if (!later)
-            later = attest(client, c, e);
+            later = attest(c);
         if (!later)
             return c;
         hang_up(c);
         if (later < 0 || now_ms() + RETRY_MS >= deadline)
             return NULL;
-        nanosleep(&(struct timespec){0, RETRY_MS * 1000000}, NULL);
+        pause_ms(RETRY_MS);
     }
+}
+
+/* A fork in the midst of it leaves the child less to free, never the same twice. */
+static void drop(sealcar_client *client, int place)
+{
+    struct connection *c = client->place[place].connection;
+    client->place[place].connection = NULL;
+    if (c)
+        hang_up(c);
 }
 
 /* In a child of fork: drop the parent's connections, which only the parent may speak on. */
@@ -705,11 +757,9 @@ static void take_over(sealcar_client *client)
             continue;
         for (int i = 0; i < CONNECTIONS; i++) {
             struct connection *c = client->place[i].connection;
-            client->place[i].connection = NULL;
-            if (c) {
+            if (c)
                 c->ring[0].at = c->ring[1].at = NULL; /* they didn't come along */
-                hang_up(c);
-            }
+            drop(client, i);
             atomic_store(&client->place[i].state, UNUSED);
         }
         atomic_store(&client->process, me);
@@ -726,75 +776,78 @@ static int claim(sealcar_client *client, int state)
     return -1;
 }
 
-static void give_back(sealcar_client *client, int place)
-{
-    struct connection *c = client->place[place].connection;
-    int usable = c->usable;
-    if (!usable) {
-        client->place[place].connection = NULL;
-        hang_up(c);
-    }
-    atomic_store(&client->place[place].state, usable ? IDLE : UNUSED);
-}
-
-/* A connection for one request; its place, to be given back, or -1. */
-static int lease(sealcar_client *client, sealcar_error *e)
+/* A connection for one request, to be given back; NULL: there is none. */
+static struct connection *lease(sealcar_client *client, sealcar_error *e)
 {
     int64_t deadline = now_ms() + client->timeout;
     int place;
     take_over(client);
     while ((place = claim(client, IDLE)) < 0 && (place = claim(client, UNUSED)) < 0) {
-        if (now_ms() >= deadline)
-            return fail(e, SEALCAR_TIMED_OUT, "all %d connections were busy", CONNECTIONS);
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        if (now_ms() >= deadline) {
+            fail(e, SEALCAR_TIMED_OUT, "all %d connections were busy", CONNECTIONS);
+            return NULL;
+        }
+        pause_ms(1);
     }
     struct connection **c = &client->place[place].connection;
-    if (*c && wait_for((*c)->fd, POLLIN, 0)) { /* what comes unasked is the daemon's farewell */
-        hang_up(*c);
-        *c = NULL;
-    }
+    if (*c && wait_for((*c)->fd, POLLIN, 0)) /* what comes unasked is the daemon's farewell */
+        drop(client, place);
     if (!*c && !(*c = call(client, deadline, e))) {
         atomic_store(&client->place[place].state, UNUSED);
-        return -1;
+        return NULL;
     }
-    return place;
+    (*c)->place = place;
+    (*c)->e = e;
+    return *c;
+}
+
+static void give_back(sealcar_client *client, struct connection *c)
+{
+    if (!c)
+        return;
+    int place = c->place, usable = c->usable;
+    if (!usable)
+        drop(client, place);
+    atomic_store(&client->place[place].state, usable ? IDLE : UNUSED);
 }
 
 static int find_directory(sealcar_client *client, const char *given, sealcar_error *e)
 {
-    char path[PATH_MAX], working[PATH_MAX];
-    const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+    char working[PATH_MAX];
+    const char *inside = NULL, *runtime = secure_getenv("XDG_RUNTIME_DIR");
     struct stat found;
-    if (!given)
+    if (!given || !*given)
         given = secure_getenv("SEALCAR_SOCKET");
-    if (given && *given == '/')
-        snprintf(path, sizeof path, "%s", given);
-    else if (given && *given && getcwd(working, sizeof working / 2))
-        snprintf(path, sizeof path, "%.2047s/%.2000s", working, given);
-    else if (stat(SYSTEM_DIRECTORY, &found) == 0 && S_ISDIR(found.st_mode))
-        strcpy(path, SYSTEM_DIRECTORY);
-    else if (runtime && *runtime)
-        snprintf(path, sizeof path, "%.2000s/sealcar/default", runtime);
-    else
+    if (given && *given) {
+        inside = *given == '/' ? "" : getcwd(working, sizeof working);
+    } else if (stat(SYSTEM_DIRECTORY, &found) == 0 && S_ISDIR(found.st_mode)) {
+        inside = "";
+        given = SYSTEM_DIRECTORY;
+    } else if (runtime && *runtime) {
+        inside = runtime;
+        given = "sealcar/default";
+    }
+    if (!inside)
         return fail(e, SEALCAR_INVALID_REQUEST,
                     "where is the daemon? Give the listener's directory, or set $SEALCAR_SOCKET");
-    size_t length = strlen(path);
-    if (length + sizeof "/data.sock" > sizeof client->directory)
+    int length = snprintf(client->directory, sizeof client->directory, "%s%s%s", inside,
+                          *inside ? "/" : "", given);
+    if (length < 0 || (size_t)length + sizeof "/data.sock" > sizeof client->directory)
         return fail(e, SEALCAR_INVALID_REQUEST,
                     "the path of the data socket is longer than a Unix socket's can be");
-    memcpy(client->directory, path, length + 1);
     return 0;
 }
 
-static int find_peer(int64_t *peer, sealcar_error *e)
+/* The number that a variable of the environment gives; left as it is if that isn't set. */
+static int take_variable(const char *variable, int64_t *number, sealcar_error *e)
 {
-    const char *text = secure_getenv("SEALCAR_PEER_UID");
-    if (*peer >= 0 || !text || !*text)
+    const char *text = secure_getenv(variable);
+    if (!text || !*text)
         return 0;
     size_t digits = strspn(text, "0123456789");
-    if (text[digits] || digits > 10)
-        return fail(e, SEALCAR_INVALID_REQUEST, "$SEALCAR_PEER_UID must be a uid in decimal digits");
-    *peer = strtoll(text, NULL, 10);
+    if (text[digits] || digits > 18)
+        return fail(e, SEALCAR_INVALID_REQUEST, "$%s must be a number in decimal digits", variable);
+    *number = strtoll(text, NULL, 10);
     return 0;
 }
 
@@ -810,18 +863,19 @@ int sealcar_connect(const char *directory, int64_t peer_uid, int timeout_ms, con
     client->peer = peer_uid;
     client->timeout = timeout_ms > 0 ? timeout_ms : 30000;
     client->process = getpid();
-    int failed = find_directory(client, directory, e) || find_peer(&client->peer, e);
+    int failed = find_directory(client, directory, e) ||
+                 (peer_uid < 0 && take_variable("SEALCAR_PEER_UID", &client->peer, e));
     if (!failed && base) {
         client->api = base->get_api(API_VERSION);
         if (!client->api || sscanf(base->get_version(), "1.%d", &client->minor) != 1)
             failed = fail(e, SEALCAR_INCOMPATIBLE, "ONNX Runtime 1.28 or later is needed");
     }
-    int place = failed ? -1 : lease(client, e);
-    if (place < 0) {
+    struct connection *c = failed ? NULL : lease(client, e);
+    if (!c) {
         free(client);
         return -1;
     }
-    give_back(client, place);
+    give_back(client, c);
     *made = client;
     return 0;
 }
@@ -832,37 +886,41 @@ void sealcar_disconnect(sealcar_client *client)
         return;
     take_over(client);
     for (int i = 0; i < CONNECTIONS; i++)
-        if (client->place[i].connection)
-            hang_up(client->place[i].connection);
+        drop(client, i);
     free(client);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 /* A copy of a text of the daemon's; NULL for one that C can't have, or without memory. */
-static char *text_of(struct bytes in, uint32_t number)
+static const char *keep(struct text **kept, struct bytes in, uint32_t number)
 {
     struct bytes b = bytes_of(in, number);
-    return b.at && memchr(b.at, 0, size_of(b)) ? NULL : strndup(b.at ? (const char *)b.at : "",
-                                                                 size_of(b));
+    size_t size = size_of(b);
+    struct text *t = size && memchr(b.at, 0, size) ? NULL : malloc(sizeof *t + size + 1);
+    if (!t)
+        return NULL;
+    if (size)
+        memcpy(t->at, b.at, size);
+    t->at[size] = 0;
+    t->next = *kept;
+    *kept = t;
+    return t->at;
 }
 
-static int take_name(struct bytes scope, struct sealcar_name *name)
+static void forget(struct text *kept)
+{
+    for (struct text *next; kept; kept = next) {
+        next = kept->next;
+        free(kept);
+    }
+}
+
+static int take_name(struct text **kept, struct bytes scope, struct sealcar_name *name)
 {
     struct bytes package = bytes_of(scope, 1);
-    name->package = text_of(package, 1);
-    name->version = text_of(package, 2);
-    name->component = text_of(scope, 2);
-    name->variant = text_of(scope, 3);
     name->generation = number_of(scope, 4);
-    return name->package && name->version && name->component && name->variant;
-}
-
-static void free_name(struct sealcar_name *name)
-{
-    free((char *)name->package);
-    free((char *)name->version);
-    free((char *)name->component);
-    free((char *)name->variant);
+    return (name->package = keep(kept, package, 1)) && (name->version = keep(kept, package, 2)) &&
+           (name->component = keep(kept, scope, 2)) && (name->variant = keep(kept, scope, 3));
 }
 
 static int take_payload(sealcar_scope *s, struct bytes info)
@@ -878,53 +936,58 @@ static int take_payload(sealcar_scope *s, struct bytes info)
         s->variant.payloads = s->payloads = grown;
     }
     struct sealcar_payload *p = &s->payloads[count];
-    *p = (struct sealcar_payload){.name = text_of(info, 1), .kind = (int)(number_of(info, 2) & 0xff),
-                                  .size = number_of(info, 3), .sealed = number_of(info, 4) != 0};
+    *p = (struct sealcar_payload){.name = keep(&s->texts, info, 1), .size = number_of(info, 3),
+                                  .kind = (int)(number_of(info, 2) & 0xff),
+                                  .sealed = number_of(info, 4) != 0};
     if (size_of(identity) == sizeof p->identity)
         memcpy(p->identity, identity.at, sizeof p->identity);
-    if (!p->name)
+    s->variant.count += p->name != NULL;
+    return p->name != NULL;
+}
+
+static int take_page(sealcar_scope *s, struct bytes page)
+{
+    struct bytes info = bytes_of(page, 2);
+    struct sealcar_variant *v = &s->variant;
+    struct field f;
+    if (!v->ep && !(take_name(&s->texts, bytes_of(page, 1), &v->name) &&
+                    (v->ep = keep(&s->texts, info, 3)) && (v->device = keep(&s->texts, info, 4)) &&
+                    (v->compatibility = keep(&s->texts, info, 5)) &&
+                    (v->executor_info = keep(&s->texts, info, 6))))
         return 0;
-    s->variant.count++;
+    while (next_field(&info, &f) > 0)
+        if (f.number == 7 && f.wire == 2 && !take_payload(s, f.bytes))
+            return 0;
     return 1;
 }
 
-/* 1: another page; 0: that was the last; -1: failed */
-static int take_page(sealcar_scope *s, struct bytes page, struct out *next, sealcar_error *e)
+static int open_on(struct connection *c, sealcar_scope *s, const struct sealcar_name *name)
 {
-    struct bytes info = bytes_of(page, 2), token = bytes_of(page, 3), in = info;
-    struct sealcar_variant *v = &s->variant;
-    struct field f;
-    size_t before = v->count;
-    int whole = 1;
-    if (!v->ep)
-        whole = take_name(bytes_of(page, 1), &v->name) && (v->ep = text_of(info, 3)) &&
-                (v->device = text_of(info, 4)) && (v->compatibility = text_of(info, 5)) &&
-                (v->executor_info = text_of(info, 6));
-    while (whole && next_field(&in, &f) > 0)
-        if (f.number == 7 && f.wire == 2)
-            whole = take_payload(s, f.bytes);
-    if (!whole || (size_of(token) && v->count == before))
-        return fail(e, SEALCAR_INCOMPATIBLE, "the daemon's list of payloads can't be kept");
-    if (!size_of(token))
-        return 0;
-    size_t open = open_message(next, OPEN);
-    put_scope(next, 1, &v->name);
-    put_bytes(next, 2, token.at, size_of(token));
-    close_message(next, open);
-    return 1;
+    struct bytes token = {NULL, NULL};
+    do {
+        size_t before = s->variant.count;
+        begin(c, OPEN);
+        put_scope(c, name);
+        put_bytes(c, 2, token.at, size_of(token));
+        if (request(c, OR(OPENED)))
+            return -1;
+        token = bytes_of(c->body, 3);
+        if (!take_page(s, c->body) || (size_of(token) && s->variant.count == before))
+            return fail(c->e, SEALCAR_INCOMPATIBLE, "the daemon's list of payloads can't be kept");
+        name = &s->variant.name; /* of that very state */
+    } while (size_of(token));
+    return 0;
 }
 
 static void find_folder(sealcar_scope *s)
 {
-    const char *model = NULL;
+    int models = 0;
+    s->model = "";
     for (size_t i = 0; i < s->variant.count; i++)
-        if (s->payloads[i].kind == SEALCAR_MODEL) {
-            if (model)
-                return;
-            model = s->payloads[i].name;
-        }
-    const char *slash = model ? strrchr(model, '/') : NULL;
-    s->folder = slash ? (size_t)(slash + 1 - model) : 0;
+        if (s->payloads[i].kind == SEALCAR_MODEL && ++models)
+            s->model = s->payloads[i].name;
+    const char *slash = models == 1 ? strrchr(s->model, '/') : NULL;
+    s->folder = slash ? (size_t)(slash + 1 - s->model) : 0;
 }
 
 int sealcar_open(sealcar_client *client, const struct sealcar_name *name, sealcar_scope **made,
@@ -932,27 +995,15 @@ int sealcar_open(sealcar_client *client, const struct sealcar_name *name, sealca
 {
     sealcar_error unasked, *e = error ? error : &unasked;
     sealcar_scope *s = calloc(1, sizeof *s);
-    int place = s ? lease(client, e) : fail(e, SEALCAR_EXHAUSTED, "no memory for a scope");
-    int more = place < 0 ? -1 : 1;
     *made = NULL;
-    if (place >= 0) {
-        struct connection *c = client->place[place].connection;
-        struct packet p;
-        struct out o = {c->out, 0, 0};
-        size_t open = open_message(&o, OPEN);
-        put_scope(&o, 1, name);
-        close_message(&o, open);
-        while (more > 0) {
-            more = request(c, &o, OR(OPENED), client->timeout, &p, e);
-            o.size = 0;
-            if (!more)
-                more = take_page(s, p.body, &o, e);
-        }
-        give_back(client, place);
-    }
-    if (more < 0) {
+    if (!s)
+        return fail(e, SEALCAR_EXHAUSTED, "no memory for a scope");
+    struct connection *c = lease(client, e);
+    int failed = !c || open_on(c, s, name);
+    give_back(client, c);
+    if (failed) {
         sealcar_close(s);
-        return placed(e, "opening", name, "");
+        return placed(e, "opening", name, NULL);
     }
     s->client = client;
     find_folder(s);
@@ -965,56 +1016,58 @@ const struct sealcar_variant *sealcar_variant_of(const sealcar_scope *scope)
     return &scope->variant;
 }
 
+/* The payload of a name, which may be relative to the model's folder. */
+static const struct sealcar_payload *find(const sealcar_scope *s, size_t folder, const char *name)
+{
+    for (size_t i = 0; i < s->variant.count; i++) {
+        const struct sealcar_payload *p = &s->payloads[i];
+        if (strncmp(p->name, s->model, folder) == 0 && strcmp(p->name + folder, name) == 0)
+            return p;
+    }
+    return NULL;
+}
+
 const struct sealcar_payload *sealcar_find(const sealcar_scope *scope, const char *payload)
 {
-    for (size_t i = 0; i < scope->variant.count; i++)
-        if (strcmp(scope->payloads[i].name, payload) == 0)
-            return &scope->payloads[i];
-    return NULL;
+    return find(scope, 0, payload);
 }
 
 void sealcar_close(sealcar_scope *s)
 {
     if (!s)
         return;
-    for (size_t i = 0; i < s->variant.count; i++)
-        free((char *)s->payloads[i].name);
+    forget(s->texts);
     free(s->payloads);
-    free_name(&s->variant.name);
-    free((char *)s->variant.ep);
-    free((char *)s->variant.device);
-    free((char *)s->variant.compatibility);
-    free((char *)s->variant.executor_info);
     free(s);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
-struct covered {
-    uint64_t from[MAX_PIECES], to[MAX_PIECES];
+/* What of a payload hasn't come yet. */
+struct gaps {
+    uint64_t from[MAX_SLOTS], to[MAX_SLOTS];
     int count;
 };
 
-/* Note a piece. 0: it overlaps another, or too many are apart. */
-static int cover(struct covered *k, uint64_t from, uint64_t to)
+/* Fill a part of a gap. 0: it is no part of any, or too many would be left. */
+static int fill(struct gaps *g, uint64_t from, uint64_t size)
 {
-    for (int i = 0; i < k->count;) {
-        if (from < k->to[i] && k->from[i] < to)
-            return 0;
-        if (from != k->to[i] && to != k->from[i]) {
-            i++;
-            continue;
-        }
-        from = from < k->from[i] ? from : k->from[i];
-        to = to > k->to[i] ? to : k->to[i];
-        k->count--;
-        k->from[i] = k->from[k->count];
-        k->to[i] = k->to[k->count];
-        i = 0;
-    }
-    if (k->count == MAX_PIECES)
+    int i = 0;
+    while (i < g->count && (from < g->from[i] || from >= g->to[i]))
+        i++;
+    if (i == g->count || !size || size > g->to[i] - from)
         return 0;
-    k->from[k->count] = from;
-    k->to[k->count++] = to;
+    if (from + size < g->to[i]) { /* what is behind it */
+        if (g->count == MAX_SLOTS)
+            return 0;
+        g->from[g->count] = from + size;
+        g->to[g->count++] = g->to[i];
+    }
+    g->to[i] = from;
+    if (g->from[i] == from) { /* nothing is before it */
+        g->count--;
+        g->from[i] = g->from[g->count];
+        g->to[i] = g->to[g->count];
+    }
     return 1;
 }
 
@@ -1028,124 +1081,115 @@ static void advise_huge(void *target, uint64_t size)
         madvise((void *)first, last - first, MADV_HUGEPAGE);
 }
 
-static int drain(const sealcar_client *client, struct connection *c, uint8_t *target, uint64_t size,
-                 sealcar_error *e)
+static int drain(struct connection *c, uint8_t *target, uint64_t size)
 {
-    struct covered came = {.count = 0};
+    struct gaps left = {.to = {size}, .count = size != 0};
     struct ring *r = &c->ring[0];
-    struct packet p;
+    advise_huge(target, size);
     for (;;) {
-        if (answer(c, OR(A_PIECE) | OR(DONE), client->timeout, &p, e))
+        if (answer(c, OR(A_PIECE) | OR(DONE), c->timeout))
             return -1;
-        if (p.kind == DONE)
+        if (c->kind == DONE)
             break;
-        uint64_t slot = number_of(p.body, 1), at = number_of(p.body, 2);
-        uint64_t count = number_of(p.body, 3);
-        if (!r->at || slot >= r->slots || !count || count > r->slot_size || at > size ||
-            count > size - at || !cover(&came, at, at + count))
-            return broken(c, e, SEALCAR_UNAVAILABLE,
+        uint64_t slot = number_of(c->body, 1), at = number_of(c->body, 2);
+        uint64_t count = number_of(c->body, 3);
+        if (!r->at || slot >= r->slots || count > r->slot_size || !fill(&left, at, count))
+            return broken(c, SEALCAR_UNAVAILABLE,
                           "the daemon announced bytes outside the payload or its ring, or twice");
         memcpy(target + at, r->at + slot * r->slot_size, count);
-        struct out o = {c->out, 0, 0};
-        size_t freed = open_message(&o, FREE);
-        uint8_t packed[10];
-        struct out digits = {packed, 0, 0};
-        put_varint(&digits, slot);
-        put_bytes(&o, 1, packed, digits.size);
-        close_message(&o, freed);
-        if (send_packet(c, &o, e))
+        begin(c, FREE);
+        put_number(c, 1, slot);
+        if (send_packet(c))
             return -1;
     }
-    if (number_of(p.body, 1) != size || came.count != (size != 0) ||
-        (size && (came.from[0] != 0 || came.to[0] != size)))
-        return broken(c, e, SEALCAR_TRUNCATED, "the daemon ended before every byte had come");
+    if (number_of(c->body, 1) != size || left.count)
+        return broken(c, SEALCAR_TRUNCATED, "the daemon ended before every byte had come");
+    c->usable = 1;
     return 0;
 }
 
-static void put_read(struct out *o, unsigned kind, const sealcar_scope *s, const char *payload)
+static void begin_read(struct connection *c, unsigned kind, const sealcar_scope *s,
+                       const char *payload)
 {
-    size_t read = open_message(o, kind);
-    put_scope(o, 1, &s->variant.name);
-    put_text(o, 2, payload);
-    close_message(o, read);
+    begin(c, kind);
+    put_scope(c, &s->variant.name);
+    put_text(c, 2, payload);
+}
+
+static int read_on(struct connection *c, const sealcar_scope *s, const char *payload, void *target,
+                   uint64_t size)
+{
+    struct field small;
+    begin_read(c, READ, s, payload);
+    if (request(c, OR(READING) | OR(RING)))
+        return -1;
+    int whole = find_field(c->body, 2, 2, &small);
+    uint64_t there = whole ? size_of(small.bytes) : number_of(c->body, 1);
+    c->usable = whole; /* else a transfer is under way */
+    int failed = there == size ? 0
+                               : fail(c->e, SEALCAR_INVALID_REQUEST,
+                                      "the payload has %llu bytes, not %llu",
+                                      (unsigned long long)there, (unsigned long long)size);
+    if (!whole)
+        return failed ? -1 : drain(c, target, size);
+    if (!failed && size)
+        memcpy(target, small.bytes.at, size);
+    explicit_bzero((void *)small.bytes.at, there);
+    return failed;
 }
 
 int sealcar_read(sealcar_scope *s, const char *payload, void *target, uint64_t size,
                  sealcar_error *error)
 {
     sealcar_error unasked, *e = error ? error : &unasked;
-    struct packet p = {.kind = 0};
-    struct field small;
-    int place = lease(s->client, e), failed = place < 0;
-    if (!failed) {
-        struct connection *c = s->client->place[place].connection;
-        struct out o = {c->out, 0, 0};
-        put_read(&o, READ, s, payload);
-        failed = request(c, &o, OR(READING), s->client->timeout, &p, e);
-        int whole = !failed && find_field(p.body, 2, 2, &small);
-        uint64_t there = failed ? 0 : whole ? size_of(small.bytes) : number_of(p.body, 1);
-        if (!failed && there != size) {
-            c->usable = whole; /* the transfer of a large one is under way */
-            failed = fail(e, SEALCAR_INVALID_REQUEST, "the payload has %llu bytes, not %llu",
-                          (unsigned long long)there, (unsigned long long)size);
-        } else if (whole) {
-            if (size)
-                memcpy(target, small.bytes.at, size);
-            explicit_bzero(c->in, sizeof c->in);
-        } else if (!failed) {
-            advise_huge(target, size);
-            failed = drain(s->client, c, target, size, e);
-        }
-        c->usable = c->usable && (!failed || whole || p.kind != READING);
-        give_back(s->client, place);
-    }
+    struct connection *c = lease(s->client, e);
+    int failed = !c || read_on(c, s, payload, target, size);
+    give_back(s->client, c);
     if (!failed)
         return 0;
     if (target && size)
         explicit_bzero(target, size); /* a part of it isn't a payload */
-    return placed(e, "reading", &s->variant.name, payload);
+    return placed(e, "reading", &s->variant.name, or_empty(payload));
+}
+
+static int map_on(struct connection *c, const sealcar_scope *s, const char *payload, void **at,
+                  uint64_t *size)
+{
+    if (!c->segments)
+        return fail(c->e, SEALCAR_INCOMPATIBLE, "this daemon shares no payloads: update it");
+    begin_read(c, SEGMENT, s, payload);
+    if (send_packet(c))
+        return -1;
+    do
+        if (answer(c, OR(A_SEGMENT) | OR(FILLING), c->timeout))
+            return -1;
+    while (c->kind == FILLING);
+    *size = number_of(c->body, 1);
+    *at = map_sealed(c->handed, *size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, PROT_READ);
+    if (!*at)
+        return broken(c, SEALCAR_UNAVAILABLE,
+                      "the daemon's segment is empty, or can still be changed");
+    close_handed(c);
+    begin(c, SEGMENT_RECEIVED);
+    return send_packet(c);
 }
 
 int sealcar_map(sealcar_scope *s, const char *payload, const void **address, uint64_t *size,
                 sealcar_error *error)
 {
     sealcar_error unasked, *e = error ? error : &unasked;
-    struct packet p;
     void *at = NULL;
-    *address = NULL;
     *size = 0;
-    int place = lease(s->client, e), failed = place < 0;
-    if (!failed) {
-        struct connection *c = s->client->place[place].connection;
-        struct out o = {c->out, 0, 0};
-        put_read(&o, SEGMENT, s, payload);
-        if (!c->segments)
-            failed = fail(e, SEALCAR_INCOMPATIBLE, "this daemon shares no payloads: update it");
-        else
-            failed = request(c, &o, OR(A_SEGMENT) | OR(FILLING), s->client->timeout, &p, e);
-        while (!failed && p.kind == FILLING)
-            failed = answer(c, OR(A_SEGMENT) | OR(FILLING), s->client->timeout, &p, e);
-        if (!failed && p.fd < 0)
-            failed = out_of_turn(c, e);
-        if (!failed) {
-            *size = number_of(p.body, 1);
-            at = map_sealed(p.fd, *size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, PROT_READ);
-            close(p.fd);
-            struct out received = {c->out, 0, 0};
-            close_message(&received, open_message(&received, SEGMENT_RECEIVED));
-            failed = at ? send_packet(c, &received, e)
-                        : broken(c, e, SEALCAR_UNAVAILABLE,
-                                 "the daemon's segment is empty, or can still be changed");
-        }
-        give_back(s->client, place);
+    struct connection *c = lease(s->client, e);
+    int failed = !c || map_on(c, s, payload, &at, size);
+    give_back(s->client, c);
+    if (failed) {
+        sealcar_unmap(at, *size);
+        at = NULL;
+        *size = 0;
     }
-    if (!failed) {
-        *address = at;
-        return 0;
-    }
-    sealcar_unmap(at, *size);
-    *size = 0;
-    return placed(e, "mapping", &s->variant.name, payload);
+    *address = at;
+    return failed ? placed(e, "mapping", &s->variant.name, or_empty(payload)) : 0;
 }
 
 void sealcar_unmap(const void *address, uint64_t size)
@@ -1157,28 +1201,23 @@ void sealcar_unmap(const void *address, uint64_t size)
 /* ---- writing --------------------------------------------------------------------------------- */
 static void free_transaction(sealcar_transaction *t)
 {
-    if (t->connection && t->process != getpid()) /* the parent's: its rings didn't come along */
-        t->connection->ring[0].at = t->connection->ring[1].at = NULL;
     if (t->connection)
         hang_up(t->connection);
-    free_name(&t->name);
+    forget(t->texts);
     free(t);
 }
 
-static int begin_on(sealcar_transaction *t, const struct sealcar_name *name, sealcar_error *e)
+static int begin_on(struct connection *c, sealcar_transaction *t, const struct sealcar_name *name)
 {
-    struct connection *c = t->connection;
-    struct packet p;
-    struct out o = {c->out, 0, 0};
-    size_t begin = open_message(&o, BEGIN);
-    put_scope(&o, 1, name);
-    close_message(&o, begin);
-    if (request(c, &o, OR(BEGUN), t->client->timeout, &p, e))
+    begin(c, BEGIN);
+    put_scope(c, name);
+    if (request(c, OR(BEGUN)))
         return -1;
-    struct bytes id = bytes_of(p.body, 1);
+    struct bytes id = bytes_of(c->body, 1);
     t->id_size = size_of(id);
-    if (!t->id_size || t->id_size > sizeof t->id || !take_name(bytes_of(p.body, 2), &t->name))
-        return out_of_turn(c, e);
+    if (!t->id_size || t->id_size > sizeof t->id ||
+        !take_name(&t->texts, bytes_of(c->body, 2), &t->name))
+        return out_of_turn(c);
     memcpy(t->id, id.at, t->id_size);
     return 0;
 }
@@ -1194,104 +1233,88 @@ int sealcar_begin(sealcar_client *client, const struct sealcar_name *name,
     t->client = client;
     t->process = getpid();
     t->connection = call(client, now_ms() + client->timeout, e);
-    if (!t->connection || begin_on(t, name, e)) {
+    if (!t->connection || begin_on(t->connection, t, name)) {
         free_transaction(t);
-        return placed(e, "beginning", name, "");
+        return placed(e, "beginning", name, NULL);
     }
     *made = t;
     return 0;
 }
 
-static int put_piece(struct connection *c, uint32_t slot, uint64_t at, uint64_t size, int last,
-                     sealcar_error *e)
+static int check_process(const sealcar_transaction *t, sealcar_error *e)
 {
-    struct out o = {c->out, 0, 0};
-    size_t piece = open_message(&o, PIECE);
-    put_number(&o, 1, slot);
-    put_number(&o, 2, at);
-    put_number(&o, 3, size);
-    put_number(&o, 4, (uint64_t)last);
-    close_message(&o, piece);
-    return send_packet(c, &o, e);
+    return t->process == getpid() ? 0
+                                  : fail(e, SEALCAR_WRONG_STATE,
+                                         "this transaction belongs to the parent process");
 }
 
-/* Wait for a slot that may be filled again. */
-static int free_slot(const sealcar_client *client, struct connection *c, uint32_t *free_slots,
-                     uint32_t *count, sealcar_error *e)
+/* Note which slots of the write ring may be filled again, a bit each. */
+static int take_freed(struct connection *c, uint64_t *unused)
 {
-    struct packet p;
-    while (!*count) {
-        if (answer(c, OR(FREED), client->timeout, &p, e))
-            return -1;
-        struct field f;
-        for (struct bytes in = p.body; next_field(&in, &f) > 0;)
-            if (f.number == 1 && f.wire != 1 && f.wire != 5)
-                for (uint64_t slot = f.value; f.wire == 0 || varint(&f.bytes, &slot); f.wire = 2) {
-                    if (slot >= c->ring[1].slots || *count == c->ring[1].slots)
-                        return out_of_turn(c, e);
-                    free_slots[(*count)++] = (uint32_t)slot;
-                }
-    }
+    struct bytes freed = bytes_of(c->body, 1);
+    for (uint64_t slot; varint(&freed, &slot); *unused |= UINT64_C(1) << slot)
+        if (slot >= c->ring[1].slots || *unused >> slot & 1)
+            return out_of_turn(c);
     return 0;
 }
 
-static int pour(const sealcar_client *client, struct connection *c, struct bytes sizes,
-                const uint8_t *data, uint64_t size, sealcar_error *e)
+static int pour(struct connection *c, const uint8_t *data, uint64_t size)
 {
     struct ring *r = &c->ring[1];
-    uint64_t room = number_of(sizes, 1), later = number_of(sizes, 2), at = 0;
-    struct packet p;
-    uint32_t count = r->slots;
+    uint64_t room = number_of(c->body, 1), later = number_of(c->body, 2), at = 0;
     if (!r->at || !room || !later || room > r->slot_size || later > r->slot_size)
-        return out_of_turn(c, e);
-    uint32_t *slots = malloc(count * sizeof *slots);
-    int failed = slots ? 0 : fail(e, SEALCAR_EXHAUSTED, "no memory for a list of slots");
-    for (uint32_t i = 0; !failed && i < count; i++)
-        slots[i] = i;
-    for (int last = 0; !failed && !last; room = later) {
+        return out_of_turn(c);
+    uint64_t unused = UINT64_MAX >> (MAX_SLOTS - r->slots);
+    do {
+        while (!unused)
+            if (answer(c, OR(FREED), c->timeout) || take_freed(c, &unused))
+                return -1;
+        int slot = __builtin_ctzll(unused);
+        unused &= unused - 1;
         uint64_t some = size - at < room ? size - at : room;
-        last = at + some == size;
-        failed = free_slot(client, c, slots, &count, e);
-        if (failed)
-            break;
-        uint32_t slot = slots[--count];
         if (some)
             memcpy(r->at + (size_t)slot * r->slot_size, data + at, some);
-        failed = put_piece(c, slot, at, some, last, e);
+        begin(c, PIECE);
+        put_number(c, 1, (uint64_t)slot);
+        put_number(c, 2, at);
+        put_number(c, 3, some);
         at += some;
-    }
-    free(slots);
+        put_number(c, 4, at == size);
+        if (send_packet(c))
+            return -1;
+        room = later;
+    } while (at < size);
     do
-        failed = failed || answer(c, OR(FREED) | OR(WRITTEN), DISK_PATIENCE_MS, &p, e);
-    while (!failed && p.kind == FREED);
-    return failed ? -1 : 0;
+        if (answer(c, OR(FREED) | OR(WRITTEN), DISK_PATIENCE_MS))
+            return -1;
+    while (c->kind == FREED);
+    c->usable = 1;
+    return 0;
+}
+
+static int write_on(struct connection *c, const sealcar_transaction *t, const char *payload,
+                    int kind, const void *data, uint64_t size)
+{
+    begin(c, WRITE);
+    put_bytes(c, 1, t->id, t->id_size);
+    put_text(c, 2, payload);
+    put_number(c, 3, (uint64_t)(kind < 0 ? 0 : kind));
+    put_number(c, 4, size);
+    if (request(c, OR(WRITING) | OR(WRITE_RING)))
+        return -1;
+    c->usable = 0; /* a transfer is under way */
+    return pour(c, data, size);
 }
 
 int sealcar_write(sealcar_transaction *t, const char *payload, int kind, const void *data,
                   uint64_t size, sealcar_error *error)
 {
     sealcar_error unasked, *e = error ? error : &unasked;
-    struct packet p;
-    int place = t->process == getpid()
-                    ? lease(t->client, e)
-                    : fail(e, SEALCAR_WRONG_STATE, "this transaction belongs to the parent process");
-    int failed = place < 0;
-    if (!failed) {
-        struct connection *c = t->client->place[place].connection;
-        struct out o = {c->out, 0, 0};
-        size_t write = open_message(&o, WRITE);
-        put_bytes(&o, 1, t->id, t->id_size);
-        put_text(&o, 2, payload);
-        put_number(&o, 3, (uint64_t)(kind < 0 ? 0 : kind));
-        put_number(&o, 4, size);
-        close_message(&o, write);
-        failed = request(c, &o, OR(WRITING), t->client->timeout, &p, e);
-        if (!failed && (failed = pour(t->client, c, p.body, data, size, e)))
-            c->usable = 0; /* pieces may still be under way */
-        give_back(t->client, place);
-    }
+    struct connection *c = check_process(t, e) ? NULL : lease(t->client, e);
+    int failed = !c || write_on(c, t, payload, kind, data, size);
+    give_back(t->client, c);
     if (failed)
-        return placed(e, "writing", &t->name, payload);
+        return placed(e, "writing", &t->name, or_empty(payload));
     atomic_fetch_add(&t->written, 1);
     return 0;
 }
@@ -1302,40 +1325,33 @@ int sealcar_commit(sealcar_transaction *t, const char *ep, const char *device,
 {
     sealcar_error unasked, *e = error ? error : &unasked;
     struct connection *c = t->connection;
-    struct packet p;
-    struct out o = {c->out, 0, 0};
-    size_t commit = open_message(&o, COMMIT);
-    put_bytes(&o, 1, t->id, t->id_size);
-    put_number(&o, 2, atomic_load(&t->written));
-    put_text(&o, 3, ep);
-    put_text(&o, 4, device);
-    put_text(&o, 5, compatibility);
-    put_text(&o, 6, executor_info);
-    close_message(&o, commit);
-    int failed = t->process == getpid()
-                     ? request(c, &o, OR(COMMITTED), DISK_PATIENCE_MS, &p, e)
-                     : fail(e, SEALCAR_WRONG_STATE, "this transaction belongs to the parent process");
+    c->e = e;
+    begin(c, COMMIT);
+    put_bytes(c, 1, t->id, t->id_size);
+    put_number(c, 2, atomic_load(&t->written));
+    put_text(c, 3, ep);
+    put_text(c, 4, device);
+    put_text(c, 5, compatibility);
+    put_text(c, 6, executor_info);
+    int failed = check_process(t, e) || send_packet(c) || answer(c, OR(COMMITTED), DISK_PATIENCE_MS);
     if (failed)
-        placed(e, "publishing", &t->name, "");
+        placed(e, "publishing", &t->name, NULL);
     else if (generation)
-        *generation = number_of(bytes_of(p.body, 1), 4);
+        *generation = number_of(bytes_of(c->body, 1), 4);
     free_transaction(t);
     return failed ? -1 : 0;
 }
 
 void sealcar_abort(sealcar_transaction *t)
 {
+    sealcar_error unasked;
     if (!t)
         return;
-    if (t->process == getpid()) {
-        struct packet p;
-        struct out o = {t->connection->out, 0, 0};
-        sealcar_error e;
-        size_t abort = open_message(&o, ABORT);
-        put_bytes(&o, 1, t->id, t->id_size);
-        close_message(&o, abort);
-        (void)request(t->connection, &o, OR(ABORTED), t->client->timeout, &p, &e);
-    }
+    t->connection->e = &unasked;
+    begin(t->connection, ABORT);
+    put_bytes(t->connection, 1, t->id, t->id_size);
+    if (!check_process(t, &unasked))
+        (void)request(t->connection, OR(ABORTED));
     free_transaction(t);
 }
 
@@ -1359,7 +1375,6 @@ OrtStatus *sealcar_read_named_buffer(void *state, const char *name, OrtAllocator
 {
     sealcar_scope *s = state;
     sealcar_error e;
-    char full[1024];
     if (buffer)
         *buffer = NULL;
     if (size)
@@ -1367,12 +1382,7 @@ OrtStatus *sealcar_read_named_buffer(void *state, const char *name, OrtAllocator
     if (!s || !name || !allocator || !buffer || !size)
         return status_of(s ? s->client->api : NULL, ORT_INVALID_ARGUMENT,
                          "the read callback got an empty argument");
-    const char *model = "";
-    for (size_t i = 0; s->folder && i < s->variant.count; i++)
-        if (s->payloads[i].kind == SEALCAR_MODEL)
-            model = s->payloads[i].name;
-    snprintf(full, sizeof full, "%.*s%s", (int)s->folder, model, name);
-    const struct sealcar_payload *blob = sealcar_find(s, full);
+    const struct sealcar_payload *blob = find(s, s->folder, name);
     if (!blob || blob->kind != SEALCAR_BLOB || !blob->size || blob->size > machine_memory()) {
         fail(&e, SEALCAR_NOT_FOUND, "the variant has no such blob, or one that nothing can hold");
         placed(&e, "reading", &s->variant.name, name);
@@ -1381,7 +1391,7 @@ OrtStatus *sealcar_read_named_buffer(void *state, const char *name, OrtAllocator
     void *target = allocator->alloc(allocator, blob->size);
     if (!target)
         return status_of(s->client->api, ORT_FAIL, "no memory for a blob");
-    if (sealcar_read(s, full, target, blob->size, &e)) {
+    if (sealcar_read(s, blob->name, target, blob->size, &e)) {
         allocator->free(allocator, target);
         return status_of(s->client->api, ORT_FAIL, e.text);
     }
@@ -1458,16 +1468,19 @@ static int same(const struct sealcar_name *a, const struct sealcar_name *b)
 
 static sealcar_scope *shared_scope(sealcar_client *client, sealcar_error *e)
 {
-    const char *generation = secure_getenv("SEALCAR_GENERATION");
-    struct sealcar_name name = {secure_getenv("SEALCAR_PACKAGE"), secure_getenv("SEALCAR_VERSION"),
-                                secure_getenv("SEALCAR_COMPONENT"), secure_getenv("SEALCAR_VARIANT"),
-                                generation ? strtoull(generation, NULL, 10) : 0};
+    struct sealcar_name name = {
+        .package = secure_getenv("SEALCAR_PACKAGE"), .version = secure_getenv("SEALCAR_VERSION"),
+        .component = secure_getenv("SEALCAR_COMPONENT"), .variant = secure_getenv("SEALCAR_VARIANT")};
+    int64_t generation = 0;
     sealcar_scope *made, *first = atomic_load(&registered_scopes);
     if (!name.package || !name.component || !name.variant) {
         fail(e, SEALCAR_INVALID_REQUEST,
              "set SEALCAR_PACKAGE, SEALCAR_COMPONENT and SEALCAR_VARIANT to what is to be read");
         return NULL;
     }
+    if (take_variable("SEALCAR_GENERATION", &generation, e))
+        return NULL;
+    name.generation = (uint64_t)generation;
     if (sealcar_open(client, &name, &made, e))
         return NULL;
     for (sealcar_scope *s = first; s; s = s->next)

@@ -119,6 +119,11 @@ def test_a_server_that_takes_a_library_of_custom_operators_reads_blobs_through_i
             )
         answer = loaded(model, options).run(None, models.sample_input())[0]
         published.assert_answer(answer)
+    monkeypatch.setenv("SEALCAR_GENERATION", "1x")
+    # not the newest one in its place
+    with pytest.raises(Exception, match="SEALCAR_GENERATION must be a number in decimal digits"):
+        ep.options().register_custom_ops_library(library)
+    monkeypatch.delenv("SEALCAR_GENERATION")
     monkeypatch.setenv("SEALCAR_VARIANT", "none")
     with pytest.raises(Exception, match="opening of p/main/none: variant 'none' doesn't exist"):
         ep.options().register_custom_ops_library(library)
