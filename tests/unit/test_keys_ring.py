@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -111,6 +113,41 @@ def test_the_file_provider_is_a_key_provider(tmp_path: Path) -> None:
     with KeyRing({"default": provider}, lifetime=60) as ring:
         assert unwrapped(ring, wrapped(ring)) == b"k" * 32
         assert ring.current_version("default") == "1"
+
+
+class Counts:
+    """Counts what becomes of keys."""
+
+    def __init__(self) -> None:
+        self.counted: Counter[str] = Counter()
+
+    def cached(self, result: str, count: int = 1) -> None:
+        self.counted[result] += count
+
+    def answered(self, alias: str, up: bool) -> None: ...  # noqa: FBT001  (a hook's argument)
+
+    def asking(self, operation: str, alias: str) -> AbstractContextManager[None]:  # noqa: ARG002  (a hook's)
+        return nullcontext()
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "end", "result"),
+    [
+        (60, KeyRing.close, "forgotten"),
+        (60, lambda ring: ring.forget("default"), "forgotten"),
+        (0.05, lambda ring: eventually(lambda: not ring.cached), "expired"),
+    ],
+    ids=["closed", "forgotten", "expired"],
+)
+def test_every_key_that_was_kept_is_counted_when_it_goes(
+    provider: CountingProvider, lifetime: float, end: Callable[[KeyRing], object], result: str
+) -> None:
+    meter = Counts()
+    with KeyRing({"default": provider}, lifetime=lifetime, meter=meter) as ring:
+        for content in (b"a", b"b"):
+            unwrapped(ring, wrapped(ring, content))
+        end(ring)
+    assert meter.counted == Counter({"miss": 2, result: 2})
 
 
 def test_an_unknown_alias_is_refused_without_asking_anyone(

@@ -199,8 +199,7 @@ class KeyRing(Closing):
         with self._changed:
             self._forgotten[alias] += 1
             names = [name for name, entry in self._entries.items() if entry.alias == alias]
-            self._meter.cached("forgotten", len(names))
-            self._wipe(names)
+            self._drop(names, "forgotten")
 
     @property
     def cached(self) -> int:
@@ -215,7 +214,7 @@ class KeyRing(Closing):
         """Wipe every key and close the providers. Repeating it is fine."""
         with self._changed:
             self._closed = True
-            self._wipe(list(self._entries))
+            self._drop(list(self._entries), "forgotten")
             self._changed.notify()
         self._sweeper.join()
         for keeper in self._keepers.values():
@@ -243,11 +242,14 @@ class KeyRing(Closing):
             while not self._closed:
                 now = _now()
                 over = [name for name, entry in self._entries.items() if entry.expires <= now]
-                self._meter.cached("expired", len(over))
-                self._wipe(over)
+                self._drop(over, "expired")
                 # all lifetimes are equal, so the oldest entry expires first
                 oldest = next(iter(self._entries.values()), None)
                 self._changed.wait(oldest.expires - now if oldest else None)
+
+    def _drop(self, names: list[bytes], result: str) -> None:
+        self._meter.cached(result, len(names))
+        self._wipe(names)
 
     def _wipe(self, names: list[bytes]) -> None:
         for name in names:
