@@ -22,6 +22,32 @@ def status_of(daemon: Daemon) -> dict[str, str]:
     return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
 
 
+BEGINS_ANEW = """
+import os, sys
+from sealcar.errors import ResourceError
+from sealcar_server.hardening.process import link_at_once
+if "taken away" in sys.argv:  # as ld.so does where a program has more rights than its caller
+    os.environ.pop("LD_BIND_NOW", None)
+try:
+    link_at_once()
+except ResourceError as error:
+    print(error.message)
+else:
+    print(os.environ["LD_BIND_NOW"], "SEALCAR_BEGUN_ANEW" in os.environ)
+"""
+
+
+def begun(*arguments: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "LD_BIND_NOW"}
+    command = [sys.executable, "-c", BEGINS_ANEW, *arguments]
+    return subprocess.check_output(command, env=environment, text=True, timeout=10)
+
+
+def test_a_daemon_begins_anew_once_and_never_over_and_over() -> None:
+    assert begun() == "1 False\n"
+    assert "LD_BIND_NOW doesn't reach the daemon" in begun("taken away")
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     with Daemon(tmp_path_factory.mktemp("running")) as daemon:

@@ -15,6 +15,7 @@ from sealcar_server.hardening import kernel
 
 _PR_SET_DUMPABLE: Final = 4
 _AT_ONCE: Final = "LD_BIND_NOW"  # of ld.so(8)
+_BEGUN_ANEW: Final = "SEALCAR_BEGUN_ANEW"
 STEPS: Final = ("no core", "not dumpable", "umask 077")
 
 
@@ -25,11 +26,18 @@ def link_at_once() -> None:
     stack meanwhile, in which there may be a key that was copied a moment ago, and leaves it there.
 
     Raises:
-        ResourceError: the program can't begin anew.
+        ResourceError: the program can't begin anew, or ld.so doesn't let itself be told.
     """
+    anew = os.environ.pop(_BEGUN_ANEW, "")
     if os.environ.get(_AT_ONCE):
         return
-    os.environ[_AT_ONCE] = "1"
+    if anew:
+        # ld.so takes it away from such programs: they would begin anew forever
+        raise ResourceError(
+            f"{_AT_ONCE} doesn't reach the daemon: start it by a Python that is neither set-user-ID"
+            " nor has capabilities of its own (getcap)"
+        )
+    os.environ[_AT_ONCE] = os.environ[_BEGUN_ANEW] = "1"
     try:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  (itself)
     except OSError as error:
