@@ -17,8 +17,11 @@ import pytest
 from support.daemon import Daemon
 from support.grpcdoor import grpc_door
 
+from sealcar.errors import ExhaustedError
 from sealcar.v1 import package_store_pb2 as pb
+from sealcar_server.access.principal import Principal
 from sealcar_server.access.sessions import Sessions
+from sealcar_server.endpoints.places import Places
 from sealcar_server.endpoints.relay import INNER, Relay
 
 if TYPE_CHECKING:
@@ -160,6 +163,35 @@ def test_who_says_nothing_is_counted_and_ended_after_a_while(
             next_one.sendall(PREFACE)
             with inner.accept()[0] as served:
                 assert served.recv(100) == PREFACE
+
+
+def test_who_hangs_up_before_he_said_anything_gives_his_place_back(
+    tmp_path: Path, inner: socket.socket
+) -> None:
+    with relay_at(tmp_path, 60) as (door, _), contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(came(door)) for _ in range(3)]
+        with came(door) as one_too_many:
+            assert one_too_many.recv(1) == b""
+        for one in silent:
+            one.close()
+        time.sleep(0.1)
+        with came(door) as next_one:
+            next_one.sendall(PREFACE)
+            with inner.accept()[0] as served:
+                assert served.recv(100) == PREFACE
+
+
+def test_many_uids_together_have_no_more_places_than_there_are() -> None:
+    refused: list[tuple[int, str]] = []
+    places = Places(2, 3, lambda who, reason: refused.append((who.uid, reason)))
+    for uid in (1, 1, 2):
+        assert places.enter(Principal("main", uid, uid)) == uid
+    for uid in (1, 3):
+        with pytest.raises(ExhaustedError, match="all have 3"):
+            places.enter(Principal("main", uid, uid))
+    assert refused == [(1, "connections"), (3, "connections")]
+    places.leave(1)
+    assert places.enter(Principal("main", 3, 3)) == 3
 
 
 def test_a_client_that_never_reads_its_answers_holds_up_nobody(abused: Daemon) -> None:
