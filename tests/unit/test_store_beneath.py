@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 from support.raw_clients import descriptors
 
-from sealcar.errors import InvalidNameError, NotAuthenticError, NotFoundError
+from sealcar.errors import InvalidNameError, NotAuthenticError, NotFoundError, StorageError
 from sealcar_server.store.beneath import open_beneath
 from sealcar_server.store.directory import Directory
 
@@ -62,6 +63,22 @@ def test_what_is_no_regular_file_is_refused_and_holds_nobody_up(
             below.open_below("a", name)
     with pytest.raises(NotFoundError):
         below.open_below("a", "nothing")
+    assert descriptors(os.getpid()) == before
+
+
+@pytest.mark.parametrize("call", [437, 9999], ids=["in one call", "step by step"])
+def test_a_disk_that_fails_at_the_last_look_is_a_storage_error_and_leaves_nothing_open(
+    below: Directory, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    def broken(_: int) -> os.stat_result:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("sealcar_server.store.beneath._OPENAT2", call)
+    before = descriptors(os.getpid())
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "fstat", broken)
+        with pytest.raises(StorageError, match="Input/output error"):
+            below.open_below("a", "b", "file")
     assert descriptors(os.getpid()) == before
 
 

@@ -79,10 +79,7 @@ class Directory(Closing):
             *folders, last = names
             with self.enter(*folders) as directory:
                 return directory.open_file(last)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise NotAuthenticError(f"{shown(names[-1])} is no regular file")
-        return fd
+        return _regular(fd, names[-1])
 
     def open_file(self, name: str) -> int:
         """Return a read-only descriptor of a regular file.
@@ -91,13 +88,9 @@ class Directory(Closing):
             NotFoundError: there is none.
             NotAuthenticError: it is anything but a regular file.
         """
-        with storing(shown(checked(name))), ExitStack() as undo:
+        with storing(shown(checked(name))):
             fd = os.open(name, _READ, dir_fd=self.fd)
-            undo.callback(os.close, fd)
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise NotAuthenticError(f"{shown(name)} is no regular file")
-            undo.pop_all()
-            return fd
+        return _regular(fd, name)
 
     def create_file(self, name: str) -> int:
         """Return a descriptor of a new file, readable by its owner alone."""
@@ -232,6 +225,16 @@ def _unlinked(name: str, fd: int) -> bool:
     except IsADirectoryError:
         return False
     return True
+
+
+def _regular(fd: int, name: str) -> int:
+    """Return the descriptor of a regular file; of anything else it is closed."""
+    with storing(shown(name)), ExitStack() as undo:
+        undo.callback(os.close, fd)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NotAuthenticError(f"{shown(name)} is no regular file")
+        undo.pop_all()
+    return fd
 
 
 def checked(name: str) -> str:
