@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
 import shutil
 import time
@@ -15,6 +17,8 @@ from support.onnx_bytes import TINY
 from support.payload_packages import publish, varied
 
 import sealcar
+from sealcar.errors import ConfigurationError, UnavailableError
+from sealcar.transfer.owners import owner_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -154,6 +158,46 @@ def test_a_directory_that_others_could_have_made_attests_nobody(
     # who the daemon must be is then said by the caller
     uid = str(served.socket.stat().st_uid)
     checked(call(tmp_path / "d", "read", *SCOPE, "small", SEALCAR_PEER_UID=uid))
+
+
+@pytest.mark.root
+def test_whose_directory_is_believed_is_the_same_in_python_and_c(tmp_path: Path) -> None:
+    chance = random.Random(1)  # noqa: S311  (a test that can be repeated)
+    answers = {each: (_in_python(each), _in_c(each)) for each in _ways(tmp_path, chance)}
+    assert [each for each, (python, c) in answers.items() if python != c] == []
+    assert {python for python, _ in answers.values()} == {10, 51}
+
+
+def _ways(folder: Path, chance: random.Random) -> Iterator[Path]:
+    """Make small trees of directories and links, and yield a way through each."""
+    for number in range(30):
+        here = top = folder / str(number)
+        names = ["a", "b", "c"]
+        for name in names:
+            here /= name
+            here.mkdir(parents=True)
+            link = here.parent / "link"
+            link.symlink_to(chance.choice([name, f"../{here.parent.name}/{name}", str(here)]))
+            for each in (here, link):
+                uid = chance.choice([0, 0, 5000, 5000, 5001])
+                os.chown(each, uid, uid, follow_symlinks=False)
+            here.chmod(chance.choice([0o755, 0o755, 0o755, 0o1777, 0o775]))
+        steps = [chance.choice([name, "link", f"{name}/../link", f"{name}/."]) for name in names]
+        yield top.joinpath(*steps, *chance.choice([(), (), (), ("..",), ("none",)]))
+
+
+def _in_python(directory: Path) -> int:
+    try:
+        owner_of(directory)
+    except ConfigurationError:
+        return 10
+    except UnavailableError:
+        pass
+    return 51  # there is no daemon
+
+
+def _in_c(directory: Path) -> int:
+    return int(call(directory, "read", *SCOPE, "b", PATIENCE_MS="1").stderr.split()[0])
 
 
 @pytest.mark.parametrize("command", ["read", "map", "threads", "status"])

@@ -103,7 +103,7 @@ LIES: Final[dict[str, Sequence[Said]]] = {
     "more than a slot": (RING, READING, piece(0, 0, PIECE + 1)),
     "a piece beyond the payload": (RING, READING, piece(0, SIZE - 1)),
     "a piece whose end overflows": (RING, READING, piece(0, 2**64 - 1)),
-    "an empty piece": (RING, READING, piece(0, 0, 0)),
+    "an empty piece": (RING, READING, piece(0, 0, 0), *HONEST[2:]),
     "a piece twice": (RING, READING, piece(0, 0), piece(1, 0)),
     "pieces that overlap": (RING, READING, piece(0, 0), piece(1, PIECE - 1)),
     "more pieces apart than a ring has": (
@@ -118,7 +118,7 @@ LIES: Final[dict[str, Sequence[Said]]] = {
         said(pb.DaemonPacket(reading=pb.Reading(size=2**64 - 1))),
     ),
     "a small payload of another size": (SMALL,),
-    "a descriptor out of turn": (Said(READING.data, PIECE),),
+    "a descriptor out of turn": (RING, Said(READING.data, PIECE), *HONEST[2:]),
     "an answer to nothing": (said(pb.DaemonPacket(written=payloads_pb2.WriteResponse())),),
     "nothing known": (Said(b"\xfa\x7f\x00"),),
     "an error without a reason": (said(pb.DaemonPacket(error=common_pb2.ErrorDetail())),),
@@ -139,9 +139,9 @@ WRITES: Final[dict[str, Sequence[Sequence[Said]]]] = {
     "pieces larger than a slot": ((write_ring(1, 4096), writing(4096, PIECE)),),
     "pieces without bytes": ((write_ring(1, 4096), writing(4096, 0)),),
     "a slot outside the ring": ((write_ring(1, PIECE), writing(PIECE, PIECE)), (freed(1),)),
-    "more slots than the ring has": (
+    "a slot far outside the ring": (
         (write_ring(1, PIECE), writing(PIECE, PIECE)),
-        (freed(0, 0),),
+        (freed(2**32 - 1),),
     ),
     "a smaller ring in mid-write": (
         (write_ring(1, PIECE), writing(PIECE, PIECE)),
