@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-DATA = varied(3 << 20)
+# more than a ring holds: so the client gives slots back before the end
+DATA = varied(9 << 20)
 # base units of Prometheus, and suffixes of counters and of information
 SUFFIXES = ("_bytes", "_seconds", "_info")
 # counts of things have no unit
