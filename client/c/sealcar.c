@@ -63,7 +63,7 @@ struct bytes {
 };
 
 struct ring {
-    uint8_t *at;
+    uint8_t *at; /* NULL: there is none, and both numbers are 0 */
     uint32_t slots, slot_size;
 };
 
@@ -1093,7 +1093,7 @@ static int drain(struct connection *c, uint8_t *target, uint64_t size)
             break;
         uint64_t slot = number_of(c->body, 1), at = number_of(c->body, 2);
         uint64_t count = number_of(c->body, 3);
-        if (!r->at || slot >= r->slots || count > r->slot_size || !fill(&left, at, count))
+        if (slot >= r->slots || count > r->slot_size || !fill(&left, at, count))
             return broken(c, SEALCAR_UNAVAILABLE,
                           "the daemon announced bytes outside the payload or its ring, or twice");
         memcpy(target + at, r->at + slot * r->slot_size, count);
@@ -1262,7 +1262,7 @@ static int pour(struct connection *c, const uint8_t *data, uint64_t size)
 {
     struct ring *r = &c->ring[1];
     uint64_t room = number_of(c->body, 1), later = number_of(c->body, 2), at = 0;
-    if (!r->at || !room || !later || room > r->slot_size || later > r->slot_size)
+    if (!room || !later || room > r->slot_size || later > r->slot_size)
         return out_of_turn(c);
     uint64_t unused = UINT64_MAX >> (MAX_SLOTS - r->slots);
     do {

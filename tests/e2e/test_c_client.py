@@ -54,6 +54,13 @@ def test_a_reader_in_c_gets_the_same_bytes(name: str, served: Daemon) -> None:
         assert checked(call(served.socket, "map", *SCOPE, name)) == PAYLOADS[name]
 
 
+@pytest.mark.parametrize("name", ["big", "small"])
+def test_a_read_of_another_size_gives_zeros_and_the_next_one_everything(
+    name: str, served: Daemon
+) -> None:
+    assert checked(call(served.socket, "again", *SCOPE, name)) == PAYLOADS[name]
+
+
 def test_a_variant_is_listed_as_python_lists_it(served: Daemon) -> None:
     first, *rest = checked(call(served.socket, "list", *SCOPE)).decode().splitlines()
     assert first.startswith("m 1 c v 1 {")
@@ -170,6 +177,12 @@ def test_whose_directory_is_believed_is_the_same_in_python_and_c(tmp_path: Path)
 
 def _ways(folder: Path, chance: random.Random) -> Iterator[Path]:
     """Make small trees of directories and links, and yield a way through each."""
+    out = folder / "out"
+    for each in (out, out / "sticky", out / "here"):
+        each.mkdir()
+        os.chown(each, 5000, 5000)
+    (out / "sticky").chmod(0o1777)
+    yield out / "sticky" / ".." / "here"
     for number in range(30):
         here = top = folder / str(number)
         names = ["a", "b", "c"]

@@ -153,7 +153,6 @@ WRITES: Final[dict[str, Sequence[Sequence[Said]]]] = {
     ),
 }
 OPENINGS: Final[dict[str, Said]] = {
-    "a name that no text of C can hold": opened(name="a\0b"),
     "a payload larger than every memory": opened(size=2**63),
     "nothing": said(pb.DaemonPacket(opened=payloads_pb2.OpenResponse())),
     "pages without end": said(
@@ -261,7 +260,16 @@ def test_a_lie_about_a_read_is_an_error(lie: str, liar: Liar) -> None:
 @pytest.mark.parametrize("lie", WRITES)
 def test_a_lie_about_a_write_is_an_error(lie: str, liar: Liar, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(bytes(SIZE))
-    refused(told(liar, "write", *WRITES[lie], more=(str(tmp_path / "f"),)))
+    answer = told(liar, "write", *WRITES[lie], more=(str(tmp_path / "f"),))
+    refused(answer)
+    # at once, and not because nothing else came
+    assert b"the daemon answered out of turn" in answer.stderr
+
+
+def test_a_name_that_no_text_of_c_can_hold_is_no_shorter_name(liar: Liar) -> None:
+    answer = told(liar, "list", (opened(name="b\0c"),))
+    refused(answer)
+    assert b"list of payloads can't be kept" in answer.stderr
 
 
 @pytest.mark.parametrize("lie", OPENINGS)

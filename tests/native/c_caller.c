@@ -2,6 +2,7 @@
  *
  *   c_caller list PACKAGE COMPONENT VARIANT             a line a payload: kind, size, name
  *   c_caller read|map PACKAGE COMPONENT VARIANT NAME    its bytes to standard output
+ *   c_caller again PACKAGE COMPONENT VARIANT NAME       with a wrong size, then the same as read
  *   c_caller write PACKAGE COMPONENT VARIANT NAME FILE  a variant of a small model and this blob
  *   c_caller drop PACKAGE COMPONENT VARIANT NAME FILE   the same, but aborted
  *   c_caller threads PACKAGE COMPONENT VARIANT NAME     8 threads read it, a fork in the midst too
@@ -44,6 +45,19 @@ static unsigned char *whole(void)
     unsigned char *memory = malloc(size ? size : 1);
     need(sealcar_read(scope, payload, memory, size, &e), &e);
     return memory;
+}
+
+static void refused_with_another_size(void)
+{
+    sealcar_error e;
+    unsigned char *memory = malloc(size + 1);
+    memset(memory, 1, size + 1);
+    if (!sealcar_read(scope, payload, memory, size + 1, &e) || e.reason != SEALCAR_INVALID_REQUEST)
+        abort();
+    for (size_t i = 0; i <= size; i++)
+        if (memory[i])
+            abort();
+    free(memory);
 }
 
 static void *reads(void *unused)
@@ -211,6 +225,8 @@ static void on_scope(sealcar_client *client, const struct sealcar_name *name, co
     } else if (strcmp(command, "time") == 0) {
         timed();
     } else {
+        if (strcmp(command, "again") == 0)
+            refused_with_another_size();
         unsigned char *memory = whole();
         fwrite(memory, 1, size, stdout);
         free(memory);
