@@ -15,6 +15,7 @@ from sealcar.closing import Closing
 from sealcar.errors import DamagedError, NotFoundError, SealcarError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from prometheus_client import CollectorRegistry
@@ -46,8 +47,12 @@ class StoreMetrics:
         """Ask for the room that is left whenever somebody looks."""
         self._free.set_function(lambda: _free(path))
 
-    def count(self, store: LocalStore) -> None:
+    def count(self, store: LocalStore, given_up: Callable[[], bool] = lambda: False) -> None:
         """Count now; what goes away meanwhile counts or doesn't.
+
+        Args:
+            store: whose.
+            given_up: asked at each package; True leaves the figures as they are.
 
         Raises:
             StorageError: the store can't be listed.
@@ -56,6 +61,8 @@ class StoreMetrics:
         files: dict[tuple[int, int], int] = {}
         names = store.names()
         for name in names:
+            if given_up():
+                return
             for version in store.versions(name):
                 versions += 1
                 # one that is damaged has no size that could be told
@@ -96,7 +103,7 @@ class Counting(Closing):
         while not self._ending.wait(pause):
             begun = time.monotonic()
             try:
-                self._figures.count(self._store)
+                self._figures.count(self._store, self._ending.is_set)
             except SealcarError as error:
                 _log.warning("the store can't be counted", reason=error.message)
             pause = max(_EVERY, _SHARE * (time.monotonic() - begun))
