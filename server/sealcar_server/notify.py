@@ -1,23 +1,25 @@
 """What the service manager is told, by sd_notify's protocol: a datagram of NAME=value lines.
 
 Without a service manager that asks for it, nothing is told. Any of these failing changes nothing
-for the daemon: its sockets serve, and what the manager makes of the silence is the manager's.
+for the daemon: its sockets serve, and what the manager makes of the silence is the manager's. All
+services of a machine fill one queue of its, so what it waits for is told with some patience; all
+else is told the next time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_MICROSECONDS = 1_000_000
+_MICROSECONDS: Final = 1_000_000
+_PATIENCE: Final = 1.0  # seconds until a manager that doesn't read keeps nobody waiting
 
 
 class Notifier(Closing):
@@ -41,28 +43,28 @@ class Notifier(Closing):
 
     def ready(self) -> None:
         """All sockets are there; or what was read again is in force."""
-        self._send("READY=1")
+        self._send("READY=1", wait=_PATIENCE)
 
     def reloading(self) -> None:
         """Files are being read again, until `ready`."""
-        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        now = time.monotonic_ns() // 1000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={now}", wait=_PATIENCE)
 
     def stopping(self) -> None:
         """It ends."""
-        self._send("STOPPING=1")
+        self._send("STOPPING=1", wait=_PATIENCE)
 
     def status(self, text: str) -> None:
         """Show a person how it is, if that has changed."""
-        if text != self._status:
+        if text != self._status and self._send(f"STATUS={text}"):
             self._status = text
-            self._send(f"STATUS={text}")
 
     def beat(self) -> None:
         """Tell the watchdog, if it is time to."""
         now = time.monotonic()
-        if self.interval and now - self._beaten >= self.interval:
+        due = self.interval and now - self._beaten >= self.interval
+        if due and self._send("WATCHDOG=1"):
             self._beaten = now
-            self._send("WATCHDOG=1")
 
     def close(self) -> None:
         """Tell nothing any more. Repeating it is fine."""
@@ -70,11 +72,16 @@ class Notifier(Closing):
             self._socket.close()
             self._socket = None
 
-    def _send(self, *lines: str) -> None:
-        if self._socket is not None:
-            # a manager that doesn't read keeps nobody waiting
-            with contextlib.suppress(OSError):
-                self._socket.send("\n".join(lines).encode())
+    def _send(self, *lines: str, wait: float = 0.0) -> bool:
+        """Tell something; False: there was no room for it, or nobody to take it."""
+        if self._socket is None:
+            return False
+        self._socket.settimeout(wait)
+        try:
+            self._socket.send("\n".join(lines).encode())
+        except OSError:
+            return False
+        return True
 
 
 def _connected(path: str) -> socket.socket | None:
@@ -82,7 +89,6 @@ def _connected(path: str) -> socket.socket | None:
     if path[:1] not in ("/", "@"):
         return None
     made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-    made.settimeout(0)
     try:
         made.connect(f"\0{path[1:]}" if path[0] == "@" else path)
     except OSError:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -155,7 +156,7 @@ def test_a_service_manager_hears_ready_reload_watchdog_and_stop(
 
 
 def told_under_reloads(daemon: Daemon, manager: Manager) -> set[str]:
-    """Return what a manager is told while reload follows reload, for longer than a watchdog waits."""
+    """Return what a manager is told while reload follows reload, longer than a watchdog waits."""
     found: set[str] = set()
     until = time.monotonic() + 0.6
     while time.monotonic() < until:
@@ -179,6 +180,20 @@ def test_a_watchdog_is_told_twice_in_its_time_and_only_by_whom_it_watches(
     assert manager.until("READY") == {"READY": "1"}
     with Notifier({**asked, "WATCHDOG_PID": "1"}) as notifier:
         assert notifier.interval == 0
+
+
+def test_what_a_manager_waits_for_is_told_as_soon_as_it_reads_what_came_before(
+    tmp_path: Path, manager: Manager
+) -> None:
+    with Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}) as notifier:
+        for number in range(2000):  # more than are queued; what doesn't fit is dropped
+            notifier.status(str(number))
+        reading = threading.Timer(0.1, manager.until, ("READY",))
+        reading.start()
+        notifier.reloading()
+        notifier.ready()
+        reading.join(2)
+        assert not reading.is_alive()
 
 
 def test_without_a_manager_and_with_one_that_is_gone_nothing_happens(tmp_path: Path) -> None:
