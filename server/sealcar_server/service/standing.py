@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -15,7 +16,7 @@ from sealcar_server.service.gate import locked
 from sealcar_server.service.values import ScopeKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sealcar.address import Address
     from sealcar_server.service.gate import Gate
@@ -90,20 +91,19 @@ class Standing:
             pass
 
     def _run(self) -> None:
-        with self._turn:
+        with self._turn, suppress(LockedError):
             for address in self._wanted:
                 if self._closing.is_set():
                     return
-                try:
-                    self._ready(address)
-                except LockedError:
-                    return
-                except SealcarError as error:
-                    _log.warning("a package isn't got ready", reason=str(error))
+                with _warned():
+                    for scope in self._scopes(address):
+                        self._ready(scope)
 
-    def _ready(self, address: Address) -> None:
+    def _ready(self, scope: ScopeKey) -> None:
         me = Principal("", os.geteuid(), os.getegid())
-        for scope in self._scopes(address):
+        if self._closing.is_set():
+            return
+        with _warned():
             found = self._prefetcher.prefetch(
                 me, scope, self._go_on, shared=self._shared, payloads=self._payloads
             )
@@ -124,3 +124,14 @@ class Standing:
     def _go_on(self, _done: int, _total: int, _payload: str, /) -> None:
         if self._closing.is_set():
             raise UnavailableError("the daemon is stopping")
+
+
+@contextmanager
+def _warned() -> Iterator[None]:
+    """Go on behind it whatever fails, but for a lock, which all the rest would fail at."""
+    try:
+        yield
+    except LockedError:
+        raise
+    except SealcarError as error:
+        _log.warning("a package isn't got ready", reason=str(error))
