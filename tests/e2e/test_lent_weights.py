@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import itertools
 import secrets
+import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +20,15 @@ from support import flows
 from support.daemon import Daemon
 from support.onnx_bytes import TINY
 from support.payload_packages import PlannedBytes, PlannedPackage
+from support.raw_clients import until
 
+from sealcar import onnxscan
 from sealcar.client import Client
-from sealcar.errors import WrongStateError
+from sealcar.errors import DamagedError, WrongStateError
 from sealcar.ort import ahead, lending, load, runtime
+from sealcar.ort.sources import SealedSource
 from sealcar.transfer.memory import PrivateMemory
+from sealcar.transfer.payloads import PayloadReader
 from sealcar.transfer.pool import CONNECTIONS
 
 if TYPE_CHECKING:
@@ -208,8 +214,6 @@ def test_sessions_made_and_dropped_by_many_threads_leave_nothing(daemon: Daemon)
 def test_each_type_is_lent_where_it_lies(kind: int) -> None:
     made, weights = model("Add", 2, kind, at=4096)
     found = onnx.load_from_string(made).graph.initializer
-    from sealcar import onnxscan  # noqa: PLC0415  (only here)
-
     scanned = onnxscan.scan(made).external
     files = {"./w": memoryview(weights)}
     lent = lending.lend(scanned, files, own=True)
@@ -220,16 +224,48 @@ def test_each_type_is_lent_where_it_lies(kind: int) -> None:
     assert len(lent.kept) == (2 if kind == TensorProto.BFLOAT16 else 0)
 
 
+def test_a_weight_that_is_done_with_gives_its_memory_back_while_its_neighbour_is_used() -> None:
+    made, weights = model("Add", 2)
+    mapped = PrivateMemory(len(weights))
+    ctypes.memmove(mapped.address, weights, len(weights))
+    mapped.freeze()
+    lent = lending.lend(onnxscan.scan(made).external, {"./w": mapped.view()}, own=True)
+    del lent.values["w0"]
+    assert mapped.view() == bytes(SIZE) + weights[SIZE:]
+
+
 def test_weights_that_share_bytes_keep_them(client: Client) -> None:
     made, weights = model("Add", 2)
     twice = onnx.load_from_string(made)
+    # this one is packed, and the other is used where it lies
+    twice.graph.node[0].op_type = "MatMul"
     for entry in twice.graph.initializer[1].external_data:
         if entry.key == "offset":
             entry.value = "0"
     name = take_in(client, twice.SerializeToString(), weights)
     session = load(client, name, providers=CPU)
     gc.collect()
-    np.testing.assert_allclose(run(session, "Add"), expected("Add", weights[:SIZE] * 2), rtol=1e-3)
+    weight = np.frombuffer(weights[:SIZE], np.float32).reshape(WIDTH, WIDTH)
+    answer = np.ones((WIDTH, WIDTH), np.float32) @ weight + weight
+    np.testing.assert_allclose(run(session, "Add"), answer, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("key", "value"), [("length", SIZE - 4), ("length", SIZE + 4), ("offset", 4)])
+def test_nothing_is_lent_beyond_its_file(key: str, value: int) -> None:
+    made, weights = model("Add", 1)
+    changed = onnx.load_from_string(made)
+    for entry in changed.graph.initializer[0].external_data:
+        entry.value = str(value) if entry.key == key else entry.value
+    scanned = onnxscan.scan(changed.SerializeToString()).external
+    assert not lending.lend(scanned, {"./w": memoryview(weights)}, own=True).values
+
+
+def test_of_two_weights_with_one_name_none_is_lent() -> None:
+    made, weights = model("Add", 2)
+    changed = onnx.load_from_string(made)
+    changed.graph.initializer[1].name = "w0"
+    scanned = onnxscan.scan(changed.SerializeToString()).external
+    assert not lending.lend(scanned, {"./w": memoryview(weights)}, own=True).values
 
 
 def test_a_tensor_that_straddles_segments_is_whole(client: Client) -> None:
@@ -261,6 +297,46 @@ def test_what_was_read_ahead_and_not_asked_for_holds_no_connection(client: Clien
                 assert targets[each] == blobs[each]
                 assert client._pool._leased == 0
     assert client._pool._leased == 0
+
+
+def test_a_transfer_that_the_daemon_gave_up_is_begun_anew_in_the_same_memory(
+    client: Client,
+) -> None:
+    blob = bytes(range(256)) * (MIB // 64)
+    scope = client.scope(take_in(client, TINY, b"w", a=blob))
+    target, asked = bytearray(len(blob)), []
+
+    def allocate(size: int) -> int:
+        asked.append(size)
+        return np.frombuffer(target, "u1").ctypes.data
+
+    with ahead.BlobAhead(scope, "a") as blob_ahead:
+        assert isinstance(blob_ahead._ready, PayloadReader)
+        blob_ahead._ready._connection._sock.shutdown(socket.SHUT_RDWR)
+        blob_ahead.fill("a", allocate)
+    assert (bytes(target), asked) == (blob, [len(blob)])
+
+
+def test_weights_come_before_they_are_asked_for(daemon: Daemon, client: Client) -> None:
+    source = SealedSource(client.scope(take_in(client, TINY, bytes(SIZE))))
+    before = flows.decrypted(daemon)
+    source.expect()
+    until(lambda: flows.decrypted(daemon) > before)
+    source.settle()
+
+
+def test_damaged_weights_are_named_though_another_thread_found_them(
+    daemon: Daemon, client: Client
+) -> None:
+    name = take_in(client, *model("Add", 1))
+    path = next(daemon.store.glob(f"{name}/1/g/*/*/*/w"))
+    with path.open("r+b") as file:
+        file.seek(SIZE // 2)
+        file.write(secrets.token_bytes(32))
+    with pytest.raises(DamagedError) as caught:
+        load(client, name, providers=CPU)
+    assert caught.value.place.payload == "w"
+    until(lambda: "weights" not in {each.name for each in threading.enumerate()})
 
 
 def test_reading_ahead_leaves_connections_to_whoever_needs_one_now(client: Client) -> None:
