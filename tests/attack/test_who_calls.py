@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -30,6 +31,7 @@ SCOPE = {"package": {"name": PACKAGE}, "component": COMPONENT, "variant": VARIAN
 READ = {"method": "Payloads.Read", "request": {"scope": SCOPE, "name": "blob"}}
 BEGIN = {"method": "Payloads.Begin", "request": {"scope": SCOPE}}
 VERIFY = {"method": "PackageStore.Verify", "request": {"package": {"name": PACKAGE}}}
+ATTEST = data.ClientPacket(attest=data.Attest(protocol=1, release="x"))
 DATA_READ = {"read": [PACKAGE, COMPONENT, VARIANT, "blob"]}
 IMPORT = {
     "method": "PackageStore.Import",
@@ -150,7 +152,8 @@ def test_with_isolation_by_uid_the_daemons_own_uid_is_refused_on_both_doors(
 
 @pytest.mark.root
 def test_the_daemons_own_uid_is_told_the_state_and_gets_nothing_else(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, reachable=True, settings={"daemon.isolation": "uid"})
+    settings = {"daemon.isolation": "uid", "limits.connections": "8"}
+    daemon = Daemon(tmp_path, reachable=True, settings=settings)
     daemon.policy.write_text("")
     daemon.grant(READER)
     with daemon:
@@ -162,22 +165,37 @@ def test_the_daemons_own_uid_is_told_the_state_and_gets_nothing_else(tmp_path: P
         for name in others:
             assert "uid 0 is the daemon's own" in _refusal_of(daemon, name)
         assert daemon.metric("sealcar_denials_total", rule="own-uid") == len(others)
+        # nor more connections than anybody
+        with contextlib.ExitStack() as stack:
+            for _ in range(8):
+                assert _answer(stack.enter_context(_connected(daemon)), ATTEST).HasField("attested")
+            refused = stack.enter_context(_connected(daemon))
+            assert _answer(refused).error.message == "too many connections are open"
 
 
 def _refusal_of(daemon: Daemon, name: str) -> str:
     """Attest, ask for the state and then for something else; return the answer to that."""
-    attest = data.ClientPacket(attest=data.Attest(protocol=1, release="x"))
     other = data.ClientPacket()
     getattr(other, name).SetInParent()
-    said = data.DaemonPacket()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
-        sock.settimeout(10)
-        sock.connect(str(daemon.socket / "data.sock"))
-        for packet in (attest, data.ClientPacket(state=data.StateRequest()), other):
-            sock.send(packet.SerializeToString())
-            said.ParseFromString(sock.recv(1 << 16))
+    with _connected(daemon) as sock:
+        _answer(sock, ATTEST)
+        _answer(sock, data.ClientPacket(state=data.StateRequest()))
+        said = _answer(sock, other)
         assert sock.recv(1) == b""
     return said.error.message
+
+
+def _connected(daemon: Daemon) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.settimeout(10)
+    sock.connect(str(daemon.socket / "data.sock"))
+    return sock
+
+
+def _answer(sock: socket.socket, *packets: data.ClientPacket) -> data.DaemonPacket:
+    for packet in packets:
+        sock.send(packet.SerializeToString())
+    return data.DaemonPacket.FromString(sock.recv(1 << 16))
 
 
 @pytest.mark.root

@@ -61,12 +61,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
 def filled(daemon: Daemon) -> float:
     return daemon.metric("sealcar_phase_seconds_count", phase="fill")
 
@@ -127,6 +121,7 @@ def test_shared_weights_are_there_for_the_first_who_maps_them(
     before = filled(daemon)
     found = client.catalogue.prefetch(SCOPE, shared=True)
     assert found.shared == len(WEIGHTS)
+    assert daemon.metric("sealcar_transfers") == 0
     with client.scope(PACKAGE).map("w", shared=True) as mapped:
         assert mapped.view == WEIGHTS
     assert filled(daemon) == before
