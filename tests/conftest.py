@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from sealcar import Client
+
 
 def pytest_configure() -> None:
     # a shell starts its background jobs with SIGINT ignored, which every child would inherit
@@ -34,3 +36,10 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     """Give a daemon that serves, with isolation none; it must end well."""
     with Daemon(tmp_path) as daemon:
         yield daemon
+
+
+@pytest.fixture
+def client(daemon: Daemon) -> Iterator[Client]:
+    """Give a client of that daemon, or of the module's own."""
+    with daemon.connect() as client:
+        yield client

@@ -77,12 +77,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
 def take_in(client: Client, made: bytes, weights: bytes, **more: bytes) -> str:
     name = secrets.token_hex(4)
     planned = [PlannedBytes("m.onnx", "model", made), PlannedBytes("w", "initializers", weights)]
@@ -250,7 +244,9 @@ def test_weights_that_share_bytes_keep_them(client: Client) -> None:
     np.testing.assert_allclose(run(session, "Add"), answer, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("key", "value"), [("length", SIZE - 4), ("length", SIZE + 4), ("offset", 4)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("length", SIZE - 4), ("length", SIZE + 4), ("offset", 4)]
+)
 def test_nothing_is_lent_beyond_its_file(key: str, value: int) -> None:
     made, weights = model("Add", 1)
     changed = onnx.load_from_string(made)

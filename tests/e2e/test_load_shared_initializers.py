@@ -101,12 +101,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
 def take_in(client: Client, folder: Path, whole: onnx.ModelProto) -> str:
     """Import a model, and return the package's name."""
     name = secrets.token_hex(4)

@@ -41,12 +41,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
-@pytest.fixture
 def scope(client: Client) -> Scope:
     return client.scope(PACKAGE, COMPONENT, VARIANT)
 

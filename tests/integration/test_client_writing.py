@@ -28,12 +28,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
 def test_what_was_written_is_read_back_byte_for_byte(client: Client) -> None:
     payloads = {f"blob-{size}": varied(size) for size in SIZES}
     with client.begin(PACKAGE, COMPONENT, "sizes") as transaction:

@@ -34,12 +34,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
-@pytest.fixture
 def package(tmp_path: Path) -> Path:
     """Write a package of which everything but two models lies in shared assets."""
     root = tmp_path / "ocr"

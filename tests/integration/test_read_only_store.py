@@ -76,12 +76,6 @@ def snapshot(store: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
 def test_it_is_listed_looked_into_read_and_verified(client: Client) -> None:
     listed = [(each.version, each.generation) for each in client.catalogue.list()]
     assert listed == [("1", 1), ("2", 2)]

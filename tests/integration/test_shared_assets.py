@@ -57,12 +57,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, plain: Path) -> Iterator[Da
         yield daemon
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
 def asset_folder(daemon: Daemon, name: str, generation: int = 1) -> Path:
     (found,) = (daemon.store / name / "1/g" / str(generation) / "shared_assets").iterdir()
     return found

@@ -56,12 +56,6 @@ def daemon(shared: Daemon) -> Daemon:
     return shared
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
 def lock(daemon: Daemon, check: Callable[[], object] = lambda: None) -> set[int]:
     """Lock, check, unlock; return the processes that have plaintext."""
     with Admin(daemon.admin, peer_uid=os.getuid()) as admin:

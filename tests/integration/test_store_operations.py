@@ -32,12 +32,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield running
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[Client]:
-    with daemon.connect() as client:
-        yield client
-
-
 def put(client: Client, name: str, version: str = "1", data: bytes = TINY) -> None:
     payload = PlannedBytes("model.onnx", "model", data)
     client.catalogue.import_(PlannedPackage((payload,), name=name, version=version))
