@@ -146,7 +146,7 @@ static int placed(sealcar_error *e, const char *phase, const struct sealcar_name
 {
     sealcar_error inner = *e;
     fail(e, inner.reason, "%s %.200s%sof %.64s/%.64s/%.64s: %s", phase, or_empty(payload),
-         payload ? " " : "", or_empty(name->package), or_empty(name->component),
+         *or_empty(payload) ? " " : "", or_empty(name->package), or_empty(name->component),
          or_empty(name->variant), inner.text);
     e->retry_after_ms = inner.retry_after_ms;
     return -1;
@@ -1149,7 +1149,7 @@ int sealcar_read(sealcar_scope *s, const char *payload, void *target, uint64_t s
         return 0;
     if (target && size)
         explicit_bzero(target, size); /* a part of it isn't a payload */
-    return placed(e, "reading", &s->variant.name, or_empty(payload));
+    return placed(e, "reading", &s->variant.name, payload);
 }
 
 static int map_on(struct connection *c, const sealcar_scope *s, const char *payload, void **at,
@@ -1189,7 +1189,7 @@ int sealcar_map(sealcar_scope *s, const char *payload, const void **address, uin
         *size = 0;
     }
     *address = at;
-    return failed ? placed(e, "mapping", &s->variant.name, or_empty(payload)) : 0;
+    return failed ? placed(e, "mapping", &s->variant.name, payload) : 0;
 }
 
 void sealcar_unmap(const void *address, uint64_t size)
@@ -1314,7 +1314,7 @@ int sealcar_write(sealcar_transaction *t, const char *payload, int kind, const v
     int failed = !c || write_on(c, t, payload, kind, data, size);
     give_back(t->client, c);
     if (failed)
-        return placed(e, "writing", &t->name, or_empty(payload));
+        return placed(e, "writing", &t->name, payload);
     atomic_fetch_add(&t->written, 1);
     return 0;
 }

@@ -96,6 +96,7 @@ LIES: Final[dict[str, Sequence[Said]]] = {
     "a ring smaller than announced": (ring(8, PIECE, PIECE), *HONEST[1:]),
     "a ring larger than announced": (ring(8, PIECE, 9 * PIECE), *HONEST[1:]),
     "a ring without slots": (ring(0, PIECE, PIECE), *HONEST[1:]),
+    "a ring of more slots than are counted": (ring(65, PIECE, 65 * PIECE), *HONEST[1:]),
     "a ring whose size overflows": (ring(2**32 - 1, 2**32 - 1, PIECE), *HONEST[1:]),
     "a ring without memory": (Said(RING.data), *HONEST[1:]),
     "a slot outside the ring": (RING, READING, piece(8, 0)),
@@ -255,6 +256,17 @@ def test_the_honest_script_is_read(liar: Liar) -> None:
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_about_a_read_is_an_error(lie: str, liar: Liar) -> None:
     refused(told(liar, "read", (opened(),), LIES[lie]))
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_a_small_payload_that_the_packet_does_not_hold_is_an_error(cut: int, liar: Liar) -> None:
+    answer = told(
+        liar, "read", (opened(len(b"abc")),), (Said(SMALL.data[: len(SMALL.data) - cut]),)
+    )
+    if cut:
+        refused(answer)
+    else:
+        assert (answer.returncode, answer.stdout) == (0, b"abc")
 
 
 @pytest.mark.parametrize("lie", WRITES)
