@@ -170,7 +170,23 @@ def test_the_command_gets_a_whole_package_ready(daemon: Daemon) -> None:
     assert [{**one, "shared": 0}] == [
         {key: value for key, value in each.items() if key != "size"} for each in said["variants"]
     ]
-    assert answer("prefetch", f"{PACKAGE}/{COMPONENT}/none", *socket, code=1)["error"]
+    said = answer("prefetch", f"{PACKAGE}@1/{COMPONENT}/{VARIANT}", "--shared", *socket)
+    assert [each["shared"] for each in said["variants"]] == [len(WEIGHTS)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        ((f"{PACKAGE}/{COMPONENT}/none",), 1),
+        ((f"{PACKAGE}@9/{COMPONENT}/{VARIANT}",), 1),
+        ((f"{PACKAGE}/{COMPONENT}/{VARIANT}", "--generation", "9"), 1),
+        ((f"{PACKAGE}/{COMPONENT}/{VARIANT}/w",), 2),
+    ],
+)
+def test_the_command_refuses_what_is_no_variant(
+    daemon: Daemon, wanted: tuple[str, ...], code: int
+) -> None:
+    assert answer("prefetch", *wanted, "--socket", str(daemon.socket), code=code)["error"]
 
 
 def test_who_may_not_read_gets_nothing_ready(daemon: Daemon, client: Client) -> None:
