@@ -126,6 +126,28 @@ def test_shared_weights_give_the_answers_of_private_ones(
         flows.assert_equal_answers(session.run(None, given)[0], want)
 
 
+def test_only_weights_that_are_shared_stay_unpacked(client: Client, tmp_path: Path) -> None:
+    names = [take_in(client, tmp_path, whole) for whole in (borrowable(), computed_with())]
+    for name, entry in zip(names, ("1", "0"), strict=True):
+        options = runtime.onnxruntime().SessionOptions()
+        load(client, name, session_options=options, providers=CPU, initializers="shared")
+        assert options.get_session_config_entry("session.disable_prepacking") == entry
+
+
+def test_what_can_not_be_shared_is_logged_for_whoever_set_a_severity(
+    client: Client, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = take_in(client, tmp_path, computed_with())
+    for severity in (None, 3):
+        options = runtime.onnxruntime().SessionOptions()
+        if severity is not None:
+            options.log_severity_level = severity
+        capfd.readouterr()
+        load(client, name, session_options=options, providers=CPU, initializers="shared")
+        told = "Exception during initialization" in capfd.readouterr().err
+        assert told == (severity is not None)
+
+
 def test_sessions_use_shared_weights_where_they_lie_as_long_as_they_live(
     daemon: Daemon, tmp_path: Path
 ) -> None:
