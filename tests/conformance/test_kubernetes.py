@@ -209,3 +209,20 @@ def test_the_chart_is_of_this_release() -> None:
     chart = yaml.safe_load(DEPLOY.joinpath("helm", "sealcar", "Chart.yaml").read_text())
     project = DEPLOY.parent.joinpath("pyproject.toml").read_text()
     assert re.findall(r'^version = "(.*)"$', project, re.MULTILINE) == [chart["appVersion"]]
+
+
+def test_the_store_is_founded_under_the_key_of_the_settings(
+    objects: Objects, tmp_path: Path
+) -> None:
+    settings = settings_reading.read(_file(objects, "sealcar.toml", tmp_path), {}, ())
+    uri = settings.keys["default"].uri.absolute
+    containers = _containers(_pod(objects))
+    (founding,) = [each for each in containers.values() if "sealcar init" in str(each)]
+    asked = founding["command"]
+    if uri == "file:/var/lib/sealcar/kek":
+        assert "--key-uri" not in asked
+        return
+    assert asked[asked.index("--key-uri") + 1] == uri
+    assert founding.get("env") == containers["sealcar"].get("env")
+    for each in (founding, containers["sealcar"]):
+        assert "identity" in {mount["name"] for mount in each["volumeMounts"]}

@@ -120,13 +120,17 @@ def test_a_session_takes_the_memory_of_its_weights_once(client: Client, operator
     made, weights = model(operator, count)
     name = take_in(client, made, weights)
     want = expected(operator, weights)
-    load(client, name, providers=CPU)  # what a first session leaves behind isn't the weights'
-    before = huge()
-    session = load(client, name, providers=CPU)
-    assert huge() - before < count * SIZE * 1.3, "packed or lent, and never both"
-    np.testing.assert_allclose(run(session, operator), want, rtol=1e-3)
-    del session
-    assert huge() - before < count * SIZE * 0.3
+    taken, left = [], []
+    # what other threads of this process take meanwhile isn't the weights': the least of each tells
+    for _ in range(4):
+        before = huge()
+        session = load(client, name, providers=CPU)
+        taken.append(huge() - before)
+        np.testing.assert_allclose(run(session, operator), want, rtol=1e-3)
+        del session
+        left.append(huge() - before)
+    assert min(taken) < count * SIZE * 1.3, "packed or lent, and never both"
+    assert min(left) < count * SIZE * 0.3
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::3])

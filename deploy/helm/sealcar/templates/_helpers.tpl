@@ -30,15 +30,39 @@ seccompProfile:
 {{ add .Values.transferMiB .Values.daemonMiB }}Mi
 {{- end }}
 
-{{- define "sealcar.daemon" -}}
-image: {{ include "sealcar.image" . }}
-args: ["serve", "--config", "/etc/sealcar/sealcar.toml"]
+{{- define "sealcar.environment" -}}
 {{- if .Values.key.environment }}
 env:
   {{- range $name, $value := .Values.key.environment }}
   - { name: {{ $name }}, value: {{ $value | quote }} }
   {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* the store is founded under the key of the settings; the settings of `init` come last */}}
+{{- define "sealcar.init" -}}
+image: {{ include "sealcar.image" .root }}
+command:
+  - sh
+  - -c
+  - test -e "$1/sealcar.toml" || exec sealcar init "$@"
+  - sh
+  - {{ .folder }}
+  {{- if ne .root.Values.key.uri "file:/var/lib/sealcar/kek" }}
+  - --key-uri
+  - {{ .root.Values.key.uri | quote }}
+  {{- end }}
+{{- include "sealcar.environment" .root }}
+securityContext: {{- include "sealcar.closed" .root | nindent 2 }}
+resources:
+  requests: { cpu: 100m, memory: 128Mi }
+  limits: { memory: 128Mi }
+{{- end }}
+
+{{- define "sealcar.daemon" -}}
+image: {{ include "sealcar.image" . }}
+args: ["serve", "--config", "/etc/sealcar/sealcar.toml"]
+{{- include "sealcar.environment" . }}
 ports:
   - { name: metrics, containerPort: 9464 }
 securityContext: {{- include "sealcar.closed" . | nindent 2 }}
