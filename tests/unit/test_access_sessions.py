@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import selectors
 import socket
 import subprocess
 import sys
@@ -211,3 +212,29 @@ def test_closing_ends_every_session_and_admits_no_more() -> None:
 def stranger(*, uid: int = 1, key: str = "a") -> Peer:
     """Return a peer in another pid namespace, of which nothing but uid and gid is known."""
     return Peer(Principal("default", uid, 1), 0, None, key, "connection")
+
+
+class LateSelector(selectors.DefaultSelector):
+    """Tells of an end by its descriptor's number, which others have had since, as a thread may."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        super().select(timeout)
+        return [(key, selectors.EVENT_READ) for key in self.get_map().values()]
+
+
+def test_a_process_is_not_taken_for_one_that_ended_and_had_its_descriptors_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selectors, "DefaultSelector", LateSelector)
+    sessions = Sessions()
+    principal = Principal("default", 1, 1)
+    ended = threading.Event()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        own = Peer(principal, os.getpid(), os.pidfd_open(os.getpid()), "own", "pidfd")
+        living = sessions.join(own, "living")
+        ending = Peer(principal, process.pid, os.pidfd_open(process.pid), "ending", "pidfd")
+        sessions.join(ending, "ending").on_end(ended.set)
+        process.communicate()
+        assert ended.wait(30)
+    assert sessions.connected() == [living]
+    sessions.close()

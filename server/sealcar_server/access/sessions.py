@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import selectors
 import threading
 from typing import TYPE_CHECKING, Final
@@ -217,12 +218,19 @@ class Sessions:
                 self._selector.unregister(pidfd)
             os.close(pidfd)
 
+    def _has_exited(self, session: Session) -> bool:
+        if self._by_key.get(session.key) is not session:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfds[session.key], select.POLLIN)
+        return bool(poll.poll(0))
+
     def _watch(self) -> None:
         while not self._closed:
             gone = [key.data for key, _ in self._selector.select() if key.data is not None]
             with self._lock:
-                # a session may have ended otherwise since, and its descriptor's number been reused
-                gone = [session for session in gone if self._by_key.get(session.key) is session]
+                # one may have ended otherwise since, and another have its descriptor's number
+                gone = [session for session in gone if self._has_exited(session)]
                 for session in gone:
                     self._forget(session)
                 count = len(self._by_key)
