@@ -55,12 +55,13 @@ class Client(AnyClient[Scope]):
     Args:
         location: where the daemon listens.
         timeout: seconds of silence after which a request fails.
+        delivery: as `connect`.
     """
 
-    def __init__(self, location: Location, *, timeout: float) -> None:
+    def __init__(self, location: Location, *, timeout: float, delivery: str | None = None) -> None:
         self.location = location
         self._timeout = timeout
-        self._pool = Pool(location, timeout=timeout)
+        self._pool = Pool(location, timeout=timeout, delivery=delivery)
         self._lock = ForkLock()
         self._catalogue: Catalogue | None = None
         self._closed = False
@@ -93,6 +94,23 @@ class Client(AnyClient[Scope]):
                     location.directory, peer_uid=location.expected_uid(), timeout=self._timeout
                 )
             return self._catalogue
+
+    @property
+    def delivery(self) -> str:
+        """How large payloads come and go now: "ring" or "stream"."""
+        return self._pool.delivery.name
+
+    def try_delivery(self) -> None:
+        """Find out now whether a stream has to be used, as far as that can be told beforehand.
+
+        Else the first large payload shows it, which then goes over a stream itself.
+        """
+        self._pool.delivery.look()
+
+    @property
+    def delivery_reason(self) -> str:
+        """Why it isn't a ring where that wasn't asked for; else empty."""
+        return self._pool.delivery.reason
 
     def state(self) -> DaemonState:
         """Return what the daemon says about itself.
@@ -131,7 +149,11 @@ class Client(AnyClient[Scope]):
 
 
 def connect(
-    socket: str | Path | None = None, *, peer_uid: int | None = None, timeout: float = 30.0
+    socket: str | Path | None = None,
+    *,
+    peer_uid: int | None = None,
+    timeout: float = 30.0,
+    delivery: str | None = None,
 ) -> Client:
     """Connect to a daemon, waiting for one that isn't there yet.
 
@@ -141,6 +163,10 @@ def connect(
         peer_uid: uid that the daemon must have, checked before anything is sent. Default:
             $SEALCAR_PEER_UID, or the owner of that directory if nobody else can write to it.
         timeout: seconds to wait for the daemon, and of silence after which a request fails.
+        delivery: how large payloads come and go. "ring": through memory that the daemon hands
+            over. "stream": as bytes of a socket, which takes longer. "auto": through a ring, and
+            over a stream from the first time on that this process can't be handed memory, as in
+            some sandboxes. Default: $SEALCAR_DELIVERY, else "auto".
 
     Raises:
         UnavailableError: no daemon there in time, or one of another uid.
@@ -148,7 +174,7 @@ def connect(
         ConfigurationError: a setting is wrong.
         IncompatibleError: no common protocol.
     """
-    client = Client(Location.find(socket, peer_uid), timeout=timeout)
+    client = Client(Location.find(socket, peer_uid), timeout=timeout, delivery=delivery)
     try:
         client.state()
     except BaseException:

@@ -234,7 +234,7 @@ class _Daemon:
         for folder in (self._state, self._admin, audit):
             self._stack.enter_context(listening.sole_server(folder))
         for listener in self._settings.listen.values():
-            for name in (listening.GRPC, listening.DATA):
+            for name in (listening.GRPC, listening.DATA, listening.FLOW):
                 listening.socket_path(listener.dir, name)
             trust.shared_folder(listener.dir)
             self._stack.enter_context(listening.sole_server(listener.dir))
@@ -260,7 +260,9 @@ class _Daemon:
             transfers_of_one=settings.limits.transfers,
             warm_for=min(data_door.Limits.warm_for, settings.daemon.key_lifetime),
         )
-        listeners = self._listeners(listening.DATA, sockets.SOCK_SEQPACKET, name_senders)
+        packets = self._listeners(listening.DATA, sockets.SOCK_SEQPACKET, name_senders)
+        streams = self._listeners(listening.FLOW, sockets.SOCK_STREAM, name_senders)
+        listeners = {sock: name for made in (packets, streams) for name, sock in made.items()}
         self._data = DataSocket(listeners, services, limits)
         self._stack.callback(self._data.close)
         self._watched.follow_data(self._data, self._budget, engine)

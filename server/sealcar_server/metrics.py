@@ -206,7 +206,9 @@ class Metrics:
             ("read", "ring"),
             ("read", "packet"),
             ("read", "segment"),
+            ("read", "stream"),
             ("write", "ring"),
+            ("write", "stream"),
         ):
             self._bytes.labels(direction, delivery)
         for direction in ("read", "write"):
@@ -222,7 +224,13 @@ class Metrics:
                     yield sample.name, sample.labels, sample.value
 
     def moved(self, direction: str, delivery: str, count: int) -> None:
-        """Count plaintext bytes: direction read or write; delivery ring, packet, segment, grpc."""
+        """Count plaintext bytes.
+
+        Args:
+            direction: "read" or "write".
+            delivery: "ring", "stream", "packet", "segment" or "grpc".
+            count: bytes.
+        """
         self._bytes.labels(direction, delivery).inc(count)
 
     def prefetched(self, delivery: str, count: int) -> None:

@@ -45,7 +45,7 @@ class Daemon:
 
 @dataclass(frozen=True, kw_only=True)
 class Listen:
-    """[listen.NAME]: a directory with grpc.sock and data.sock."""
+    """[listen.NAME]: a directory with grpc.sock, data.sock and flow.sock."""
 
     dir: Annotated[Path, Spec(kinds.path(), "directory of the sockets")]
     mode: Annotated[int, Spec(kinds.mode(), "of the sockets: who may connect at all")] = 0o660
@@ -180,7 +180,11 @@ class Limits:
         int, Spec(kinds.number(1, 65536), "processes of one uid that are connected at a time")
     ] = 256
     connections: Annotated[
-        int, Spec(kinds.number(2, 1024), "connections of one uid to data.sock; to grpc.sock half")
+        int,
+        Spec(
+            kinds.number(2, 1024),
+            "connections of one uid to data.sock and flow.sock; to grpc.sock half",
+        ),
     ] = 256
     transfers: Annotated[
         int, Spec(kinds.number(1, 1024), "payloads of one uid that move through rings at a time")

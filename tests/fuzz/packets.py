@@ -78,7 +78,7 @@ def _data_socket(running: Running, path: Path, stack: contextlib.ExitStack) -> D
     name_senders(listener)
     listener.bind(str(path))
     listener.listen()
-    made = DataSocket({"default": listener}, services, Limits())
+    made = DataSocket({listener: "default"}, services, Limits())
     made.start()
     return made
 

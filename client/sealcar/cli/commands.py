@@ -40,6 +40,7 @@ Environment:
   SEALCAR_SOCKET    directory with the daemon's sockets
   SEALCAR_PEER_UID  uid that the daemon must have
   SEALCAR_ADMIN     directory with the daemon's admin socket
+  SEALCAR_DELIVERY  how large payloads come and go: auto, ring or stream
   SEALCAR_REMOTE    HOST:PORT of a daemon elsewhere, over mutual TLS; with it
                     SEALCAR_TLS_CA, SEALCAR_TLS_CERT, SEALCAR_TLS_KEY
 

@@ -79,16 +79,18 @@ def status(
 
 def _tell(client: Client, admin: Path | None, *, as_json: bool) -> None:
     state = client.state()
+    client.try_delivery()
     inside = None if admin is None else _inside(admin)
     if not state.serving:
         raise UnavailableError("the daemon is there but doesn't serve: it starts or drains")
     if as_json:
         value: dict[str, Any] = asdict(state)
+        value |= {"delivery": client.delivery, "delivery_reason": client.delivery_reason}
         if inside is not None:
             value |= asdict(inside[0]) | asdict(inside[1])
         report.emit(value)
         return
-    _show(state)
+    _show(state, client)
     if inside is not None:
         _show_oversight(inside[1])
         click.echo()
@@ -102,7 +104,8 @@ def _inside(directory: Path) -> tuple[KeysStatus, Oversight]:
         return socket.status(), socket.oversight()
 
 
-def _show(state: DaemonState) -> None:
+def _show(state: DaemonState, client: Client) -> None:
+    why = f": {client.delivery_reason}" if client.delivery_reason else ""
     memory = f"{report.size(state.memory)} of {report.size(state.memory_limit)}"
     serving = "LOCKED: nothing before `sealcar unlock`" if state.locked else "serving"
     for title, text in {
@@ -113,6 +116,7 @@ def _show(state: DaemonState) -> None:
         "sessions": state.sessions,
         "transfers": state.transfers,
         "memory": memory,
+        "delivery": f"{client.delivery}{why}",
     }.items():
         click.echo(f"{title:<10} {report.plain(str(text))}")
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _START: Final = "start it (`sealcar serve --config FILE`), or name its directory with --socket"
 _CORRECT: Final = "correct --socket, $SEALCAR_SOCKET or $SEALCAR_PEER_UID"
 _WAY: Final = "chmod go-w what leads there, or put the sockets elsewhere"
+_DELIVERY: Final = (
+    "let this process receive descriptors and map them (sandbox, RLIMIT_NOFILE, RLIMIT_AS), and"
+    " unset $SEALCAR_DELIVERY"
+)
 _UNLOCK: Final = "`sealcar unlock`, once it is clear why it was locked"
 _SESSIONS: Final = {
     "pidfd": (State.OK, "It knows this process for certain (pidfd)"),
@@ -85,15 +89,35 @@ def _daemon(location: Location, timeout: float) -> list[Finding]:
             location.directory, peer_uid=location.peer_uid, timeout=timeout
         ) as client:
             state = client.state()
+            client.try_delivery()
+            delivery = delivered(client.delivery, client.delivery_reason)
     except SealcarError as error:
         remedy = f"{_START}; `listen.NAME.group` and `mode` say who may connect"
         return [Finding("daemon", State.PROBLEM, str(error), remedy)]
-    return judged(state)
+    return [*judged(state), delivery]
 
 
 def judged(state: DaemonState) -> list[Finding]:
     """Judge what a daemon says about itself."""
     return [_serving(state), _release(state), _isolation(state), _session(state)]
+
+
+def delivered(way: str, reason: str) -> Finding:
+    """Judge how large payloads come and go.
+
+    Args:
+        way: "ring" or "stream".
+        reason: why it isn't a ring where that wasn't asked for.
+    """
+    if way == "ring":
+        told = "Large payloads come and go through memory that the daemon hands over (ring)."
+        return Finding("delivery", State.OK, told)
+    told = f"Large payloads come and go over a socket, which takes longer (stream){_why(reason)}."
+    return Finding("delivery", State.WEAKER, told, _DELIVERY)
+
+
+def _why(reason: str) -> str:
+    return f": {reason}" if reason else ", as $SEALCAR_DELIVERY says"
 
 
 def _serving(state: DaemonState) -> Finding:

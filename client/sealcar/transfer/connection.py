@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
 import select
 import socket
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -15,23 +17,31 @@ from sealcar import details, protocol
 from sealcar._version import __version__
 from sealcar.errors import SealcarError, TimedOutError, UnavailableError, WrongStateError
 from sealcar.transfer.descriptors import close_all, receive
-from sealcar.transfer.dialling import RETRY, dial
-from sealcar.transfer.rings import AttachedRing
+from sealcar.transfer.dialling import RETRY, NoSharedMemoryError, dial
+from sealcar.transfer.rings import AttachedRing, Slots
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar.transfer.location import Location
 
 _RINGS: Final = {"ring": False, "write_ring": True}
+# what a sandbox says that lets nobody receive descriptors
+_FORBIDDEN: Final = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP})
+_Result = TypeVar("_Result")
 
 
 class DataConnection:
     """Requests and answers, and the rings that belong to this connection.
 
     Attributes:
+        delivery: how large payloads come and go.
         usable: another request may follow. False after a broken transfer or a transport failure.
         attested: what the daemon said about itself.
     """
+
+    delivery: ClassVar[str] = "ring"
 
     def __init__(self, sock: socket.socket, timeout: float) -> None:
         self._sock = sock
@@ -56,18 +66,20 @@ class DataConnection:
             UnavailableError: no daemon by then, or one of another uid. Nothing was sent to it.
             DeniedError: the socket's permissions keep this process out.
             IncompatibleError: no common protocol; the message says which side to update.
+            NoSharedMemoryError: this process may not receive what could carry descriptors.
         """
         hello = pb.Attest(protocol=protocol.PROTOCOL, release=f"sealcar-python {__version__}")
         while True:
-            connection = cls(dial(location, deadline), timeout)
+            connection = cls(dial(location, deadline, stream=cls.delivery == "stream"), timeout)
             try:
                 answer = connection.request(pb.ClientPacket(attest=hello), "attested")
                 protocol.check_answer(answer.attested.protocol, answer.attested.release)
             except BaseException as error:
                 connection.close()
                 # one that is just going, or just coming
-                late = time.monotonic() + RETRY >= deadline
-                if late or not isinstance(error, UnavailableError):
+                passing = isinstance(error, UnavailableError)
+                passing = passing and not isinstance(error, NoSharedMemoryError)
+                if not passing or time.monotonic() + RETRY >= deadline:
                     raise
                 time.sleep(RETRY)
             else:
@@ -103,8 +115,11 @@ class DataConnection:
             UnavailableError: the connection is gone.
             TimedOutError: the daemon took nothing in time.
         """
+        self._sending(lambda: self._put(packet.SerializeToString()))
+
+    def _sending(self, send: Callable[[], None]) -> None:
         try:
-            self._sock.send(packet.SerializeToString(), socket.MSG_NOSIGNAL)
+            send()
         except TimeoutError:
             raise self._broken(TimedOutError("the daemon didn't take a packet in time")) from None
         except OSError as error:
@@ -127,6 +142,10 @@ class DataConnection:
             if kind in _RINGS and descriptor is not None:
                 self._attach(packet, descriptor, writable=_RINGS[kind])
                 continue
+            if kind in _RINGS:
+                raise self._broken(
+                    NoSharedMemoryError("no descriptor came with a ring of the daemon's")
+                )
             if kind == "segment" and kind in wanted and descriptor is not None:
                 self._handed.append(descriptor)
                 return packet
@@ -139,7 +158,7 @@ class DataConnection:
                 raise self._broken(UnavailableError(f"the daemon answered out of turn: {kind}"))
             return packet
 
-    def ring(self, *, writable: bool) -> AttachedRing:
+    def ring(self, *, writable: bool) -> Slots:
         """Return the ring of one direction.
 
         Raises:
@@ -150,14 +169,39 @@ class DataConnection:
         except KeyError:
             raise self._broken(UnavailableError("the daemon handed no ring over")) from None
 
+    def take(self, piece: pb.Piece, address: int) -> None:
+        """Move a piece that was announced to its place, and let its slot be used again.
+
+        Raises:
+            UnavailableError: it lies outside the ring, or the connection is gone.
+            TimedOutError: nothing moved in time.
+        """
+        source = self.ring(writable=False).address(piece.slot, piece.size)
+        # at most one slot: memmove lets other threads run, a slice assignment wouldn't
+        ctypes.memmove(address, source, piece.size)
+        self.send(pb.ClientPacket(free=pb.Free(slots=[piece.slot])))
+
+    def hand_over(self, piece: pb.Piece) -> bool:
+        """Announce a piece that lies in its slot of the ring that this side writes.
+
+        Returns:
+            Whether the slot may be used again at once.
+
+        Raises:
+            UnavailableError: the connection is gone.
+            TimedOutError: the daemon took nothing in time.
+        """
+        self.send(pb.ClientPacket(piece=piece))
+        return False
+
     def take_descriptor(self) -> int:
         """Return the descriptor that came with the last answer; the caller closes it.
 
         Raises:
-            UnavailableError: none came.
+            NoSharedMemoryError: none came.
         """
         if not self._handed:
-            raise self._broken(UnavailableError("the daemon handed no segment over"))
+            raise self._broken(NoSharedMemoryError("the daemon handed no segment over"))
         return self._handed.pop()
 
     @property
@@ -198,20 +242,7 @@ class DataConnection:
         if patience != self._patience:
             self._patience = patience
             self._sock.settimeout(patience)
-        try:
-            try:
-                data, descriptor = receive(self._sock)
-            except ConnectionResetError:
-                # comes once, and before the packets that the daemon sent before it closed
-                data, descriptor = receive(self._sock)
-        except TimeoutError:
-            raise self._broken(
-                TimedOutError(f"the daemon was silent for {patience:g} seconds")
-            ) from None
-        except OSError as error:
-            raise self._broken(UnavailableError(f"the daemon is gone: {error}")) from error
-        except UnavailableError as error:
-            raise self._broken(error) from None
+        data, descriptor = self._guarded(self._next)
         try:
             if not data:
                 raise self._broken(UnavailableError("the daemon closed the connection"))
@@ -219,6 +250,33 @@ class DataConnection:
         except (DecodeError, UnavailableError) as error:
             close_all([] if descriptor is None else [descriptor])
             raise self._broken(UnavailableError(str(error))) from error
+
+    def _put(self, message: bytes) -> None:
+        self._sock.send(message, socket.MSG_NOSIGNAL)
+
+    def _next(self) -> tuple[bytes, int | None]:
+        """Return the next message and its descriptor; no bytes: the daemon has closed."""
+        try:
+            return receive(self._sock)
+        except ConnectionResetError:
+            # comes once, and before the packets that the daemon sent before it closed
+            return receive(self._sock)
+        except OSError as error:
+            if error.errno in _FORBIDDEN:
+                raise NoSharedMemoryError(f"descriptors can't be received: {error}") from error
+            raise
+
+    def _guarded(self, receiving: Callable[[], _Result]) -> _Result:
+        try:
+            return receiving()
+        except TimeoutError:
+            raise self._broken(
+                TimedOutError(f"the daemon was silent for {self._patience:g} seconds")
+            ) from None
+        except OSError as error:
+            raise self._broken(UnavailableError(f"the daemon is gone: {error}")) from error
+        except UnavailableError as error:
+            raise self._broken(error) from None
 
     def _attach(self, packet: pb.DaemonPacket, descriptor: int, *, writable: bool) -> None:
         announced = packet.write_ring if writable else packet.ring

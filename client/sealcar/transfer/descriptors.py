@@ -48,7 +48,8 @@ def receive(sock: socket.socket) -> tuple[bytes, int | None]:
     """
     data, ancillary, flags, _ = sock.recvmsg(PACKET, _ONE_DESCRIPTOR, socket.MSG_CMSG_CLOEXEC)
     descriptors = passed(ancillary)
-    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+    # one that got lost on the way whole is merely missing
+    if flags & socket.MSG_TRUNC or (flags & socket.MSG_CTRUNC and descriptors):
         close_all(descriptors)
         raise UnavailableError("a packet over the limits of the data socket came in")
     return data, (descriptors[0] if descriptors else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
 import time
@@ -16,20 +17,26 @@ RETRY: Final = 0.05
 _UCRED: Final = struct.Struct("3i")
 
 
-def dial(location: Location, deadline: float) -> socket.socket:
+def dial(location: Location, deadline: float, *, stream: bool = False) -> socket.socket:
     """Return a socket that is connected to the right daemon.
 
+    Args:
+        location: where, and as whom.
+        deadline: until when to wait for a daemon that isn't there yet (time.monotonic).
+        stream: to the socket for those who can't be handed memory.
+
     Raises:
+        NoSharedMemoryError: there are no sockets here that could carry descriptors.
         UnavailableError: no daemon by the deadline, or one of another uid.
         DeniedError: the socket's permissions keep this process out.
         ConfigurationError: nothing says which uid the daemon must have.
     """
     while True:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock = _made(stream=stream)
         try:
             sock.settimeout(max(RETRY, deadline - time.monotonic()))
             expected = location.expected_uid()
-            sock.connect(location.data)
+            sock.connect(location.flow if stream else location.data)
             _check_peer(sock, expected, location)
         except PermissionError as error:
             sock.close()
@@ -44,6 +51,21 @@ def dial(location: Location, deadline: float) -> socket.socket:
             raise
         else:
             return sock
+
+
+def _made(*, stream: bool) -> socket.socket:
+    try:
+        return socket.socket(
+            socket.AF_UNIX, socket.SOCK_STREAM if stream else socket.SOCK_SEQPACKET
+        )
+    except OSError as error:
+        if stream or error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}:
+            raise UnavailableError(f"no socket could be made: {error.strerror}") from error
+        raise NoSharedMemoryError(f"no packet socket could be made: {error.strerror}") from error
+
+
+class NoSharedMemoryError(UnavailableError):
+    """This process can't be handed memory: a ring can't be used here, a stream can."""
 
 
 class _WrongPeerError(UnavailableError):

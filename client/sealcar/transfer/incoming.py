@@ -1,4 +1,4 @@
-"""A payload on its way in: small ones are in the answer, the others come through the ring."""
+"""A payload on its way in: small ones are in the answer, the others come piece by piece."""
 
 from __future__ import annotations
 
@@ -59,20 +59,16 @@ class Incoming:
         self.finished = True
 
     def _drain(self, address: int) -> None:
-        ring = self._connection.ring(writable=False)
         came: dict[int, int] = {}
         while True:
             packet = self._connection.answer("piece", "done")
             if packet.WhichOneof("packet") == "done":
                 break
             piece = packet.piece
-            source = ring.address(piece.slot, piece.size)
             if piece.offset + piece.size > self.size or piece.offset in came:
                 raise UnavailableError("the daemon announced bytes outside the payload or twice")
-            # at most one slot: memmove lets other threads run, a slice assignment wouldn't
-            ctypes.memmove(address + piece.offset, source, piece.size)
+            self._connection.take(piece, address + piece.offset)
             came[piece.offset] = piece.size
-            self._connection.send(pb.ClientPacket(free=pb.Free(slots=[piece.slot])))
         if packet.done.size != self.size or not _covers(came, self.size):
             raise TruncatedError("the daemon ended before every byte had come")
 

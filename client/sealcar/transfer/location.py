@@ -20,7 +20,7 @@ class Location:
     """A listener's directory and the uid that its daemon must have.
 
     Attributes:
-        directory: holds data.sock and grpc.sock.
+        directory: holds data.sock, flow.sock and grpc.sock.
         peer_uid: None: the owner of the directory, found when connecting.
     """
 
@@ -48,6 +48,11 @@ class Location:
                 f" a Unix socket's path can have {LONGEST}: choose a shorter directory"
             )
         return cls(directory, _environment_uid() if peer_uid is None else peer_uid)
+
+    @property
+    def flow(self) -> str:
+        """Path of the data socket for those who can't be handed memory."""
+        return str(self.directory / "flow.sock")
 
     @property
     def data(self) -> str:

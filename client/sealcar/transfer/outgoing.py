@@ -103,7 +103,8 @@ class Outgoing:
 
     def _hand_over(self, *, last: bool) -> None:
         piece = pb.Piece(slot=self._slot, offset=self._sent, size=self._filled, last=last)
-        self._connection.send(pb.ClientPacket(piece=piece))
+        if self._connection.hand_over(piece):
+            self._free.append(self._slot)
         self._sent += self._filled
         self._filled, self._room = 0, self._next_size
 

@@ -165,16 +165,14 @@ class PayloadReader(AnyReader):
     def __init__(self, pool: Pool, scope: ScopeName, name: str, *, spare: bool = False) -> None:
         super().__init__(scope, name)
         self._pool = pool
-        self._connection = pool.lease(spare=spare)
-        self._open = True
+        self._open = False
         try:
-            self._incoming = Incoming(self._connection, scope.message(), name)
+            self._connection, self._incoming = pool.begin(
+                lambda connection: Incoming(connection, scope.message(), name), spare=spare
+            )
         except SealcarError as error:
-            self.close()
             raise scope.placed(error, "read", name) from error.__cause__
-        except BaseException:
-            self.close()
-            raise
+        self._open = True
         self.size = self._incoming.size
 
     def close(self) -> None:
@@ -182,8 +180,7 @@ class PayloadReader(AnyReader):
         if not self._open:
             return
         self._open = False
-        incoming = getattr(self, "_incoming", None)
-        if incoming is not None and not incoming.finished:
+        if not self._incoming.finished:
             self._connection.usable = False
         self._pool.give_back(self._connection)
 

@@ -8,17 +8,25 @@ import threading
 import time
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 from sealcar.errors import TimedOutError, WrongStateError
-from sealcar.transfer.connection import DataConnection
+from sealcar.transfer.deliveries import Delivery
+from sealcar.transfer.dialling import NoSharedMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from sealcar.transfer.connection import DataConnection
     from sealcar.transfer.location import Location
 
 CONNECTIONS: Final = 8
+_Started = TypeVar("_Started")
+
+
+class _Options(TypedDict):
+    deadline: float
+    timeout: float
 
 
 class Pool:
@@ -28,9 +36,21 @@ class Pool:
         location: where the daemon listens.
         timeout: seconds of silence after which a request fails, and of waiting for a connection.
         limit: most connections at a time; a transaction's own isn't counted.
+        delivery: how large payloads come and go; as `Delivery`.
+
+    Attributes:
+        delivery: which one is used, and why.
     """
 
-    def __init__(self, location: Location, *, timeout: float, limit: int = CONNECTIONS) -> None:
+    def __init__(
+        self,
+        location: Location,
+        *,
+        timeout: float,
+        limit: int = CONNECTIONS,
+        delivery: str | None = None,
+    ) -> None:
+        self.delivery = Delivery(location, delivery)
         self._location = location
         self._timeout = timeout
         self._limit = limit
@@ -54,7 +74,33 @@ class Pool:
         if self._closed:
             raise WrongStateError("this client is closed")
         deadline = time.monotonic() + self._timeout
-        return DataConnection.open(self._location, deadline=deadline, timeout=self._timeout)
+        options: _Options = {"deadline": deadline, "timeout": self._timeout}
+        try:
+            return self.delivery.way.open(self._location, **options)
+        except NoSharedMemoryError as error:
+            if not self.delivery.falls_back(error):
+                raise
+        return self.delivery.way.open(self._location, **options)
+
+    def begin(
+        self, start: Callable[[DataConnection], _Started], *, spare: bool = False
+    ) -> tuple[DataConnection, _Started]:
+        """Lease a connection, as `lease`, and start a transfer on it, by another way if need be.
+
+        Raises:
+            SealcarError: as `lease`, and what starting it raises; nothing is leased then.
+        """
+        while True:
+            connection = self.lease(spare=spare)
+            try:
+                return connection, start(connection)
+            except NoSharedMemoryError as error:
+                self.give_back(connection)
+                if not self.delivery.falls_back(error):
+                    raise
+            except BaseException:
+                self.give_back(connection)
+                raise
 
     def lease(self, *, spare: bool = False) -> DataConnection:
         """Return a connection for one transfer; `give_back` must follow.
@@ -80,6 +126,7 @@ class Pool:
             return
         with self._lock:
             keep = connection.usable and not self._closed
+            keep = keep and self.delivery.uses(connection)
             if keep:
                 self._idle.append(connection)
         if not keep:
@@ -142,7 +189,9 @@ class Pool:
         while True:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
-            if connection is None or connection.idle():
+            if connection is None:
+                return None
+            if self.delivery.uses(connection) and connection.idle():
                 return connection
             connection.close()
 

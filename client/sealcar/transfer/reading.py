@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sealcar.errors import SealcarError
 from sealcar.transfer.any_scope import AnyScope
+from sealcar.transfer.dialling import NoSharedMemoryError
 from sealcar.transfer.payloads import MappedPayload, PayloadReader
 from sealcar.transfer.scopes import OpenedScope, ScopeName, open_scope
 from sealcar.transfer.segments import receive_segment
@@ -58,6 +59,10 @@ class Scope(AnyScope):
                     return None
                 scope = self.name.message()
                 memory = receive_segment(connection, scope, payload.name, payload.size)
+        except NoSharedMemoryError as error:
+            if self._pool.delivery.falls_back(error):
+                return None
+            raise self.name.placed(error, "transfer", payload.name) from error.__cause__
         except SealcarError as error:
             raise self.name.placed(error, "transfer", payload.name) from error.__cause__
         return MappedPayload(memory, payload.identity)

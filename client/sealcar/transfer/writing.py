@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from sealcar.transfer.connection import DataConnection
     from sealcar.transfer.pool import Pool
     from sealcar.v1 import payloads_pb2
 
@@ -37,16 +36,14 @@ class PayloadWriter(Closing):
     ) -> None:
         self._pool, self._scope, self._name = pool, scope, begin.name
         self._finished = finished
-        self._connection: DataConnection = pool.lease()
-        self._open = True
+        self._open = False
         try:
-            self._outgoing = Outgoing(self._connection, begin)
+            self._connection, self._outgoing = pool.begin(
+                lambda connection: Outgoing(connection, begin)
+            )
         except SealcarError as error:
-            self._release(usable=self._connection.usable)
             raise self._placed(error) from error.__cause__
-        except BaseException:
-            self._release(usable=False)
-            raise
+        self._open = True
 
     def write(self, data: Buffer | BorrowedBuffer) -> None:
         """Take the next bytes; they are the caller's again when this returns.

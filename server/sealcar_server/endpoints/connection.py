@@ -21,18 +21,18 @@ from sealcar.errors import (
 )
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.endpoints import protocol, request_ids
-from sealcar_server.endpoints.data_line import Line
 from sealcar_server.endpoints.data_rings import RingKeeper
 from sealcar_server.endpoints.data_turns import Keeper, Phase, ViolationError, cancelled, short
 
 if TYPE_CHECKING:
-    import socket as sockets
     from collections.abc import Callable, Mapping
 
     from sealcar_server.access.peers import Peer
     from sealcar_server.access.sessions import Session
     from sealcar_server.endpoints.data_door import Door
+    from sealcar_server.endpoints.data_line import Line
     from sealcar_server.endpoints.data_operations import Operation
+    from sealcar_server.endpoints.stream_line import StreamLine
 
 _log: Final = structlog.get_logger("sealcar.data")
 _Result = TypeVar("_Result")
@@ -48,16 +48,16 @@ class Connection:
     """See the module. `handlers` take the requests that may come when it is idle.
 
     Args:
-        sock: accepted; owned from now on.
+        line: to the client; owned from now on.
         peer: who connected; owned from now on.
         door: what is shared.
         keeper: told of the end.
     """
 
-    def __init__(self, sock: sockets.socket, peer: Peer, door: Door, keeper: Keeper) -> None:
-        self._line = Line(sock, peer, door.services.meter)
+    def __init__(self, line: Line | StreamLine, peer: Peer, door: Door, keeper: Keeper) -> None:
+        self.line = line
         self._keeper = keeper
-        self.send = self._line.send
+        self.send = self.line.send
         self._peer_is_ours = True
         self.peer = peer
         self.door = door
@@ -76,7 +76,7 @@ class Connection:
         if self.phase in (Phase.CLOSING, Phase.CLOSED):
             return
         try:
-            packet = self._line.receive()
+            packet = self.line.receive()
             if packet is None:
                 self.close(None)
                 return
@@ -140,7 +140,7 @@ class Connection:
         busy = self.phase is Phase.ASKED
         self.phase = Phase.CLOSING
         self._keeper.closing(self)
-        self._line.hang_up()
+        self.line.hang_up()
         operation = self.operation
         if operation is not None:
             operation.stop(reason or UnavailableError("the client is gone"))
@@ -152,8 +152,9 @@ class Connection:
         if self.phase is not Phase.CLOSING or self.operation is not None:
             return
         self.phase = Phase.CLOSED
+        # in this order: the line moves bytes of rings that aren't shared
+        self.line.close()
         self.rings.close()
-        self._line.close()
         self._keeper.closed(self)
         if self.session is not None:
             self.door.unfollow(self.session, self.close)
@@ -179,7 +180,7 @@ class Connection:
 
     def fileno(self) -> int:
         """Return the socket's descriptor."""
-        return self._line.fileno()
+        return self.line.fileno()
 
     def _complain(self, reason: SealcarError) -> None:
         who = self.peer.principal
@@ -247,7 +248,7 @@ class Connection:
             release=services.release,
             isolation=services.isolation,
             session=self.peer.assurance,
-            segments=True,
+            segments=self.line.delivery == "ring",
         )
         self.answer(pb.DaemonPacket(attested=attested))
 

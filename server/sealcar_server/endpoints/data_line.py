@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket as sockets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import DecodeError
 
@@ -12,6 +12,7 @@ from sealcar.errors import DeniedError, InvalidRequestError, UnavailableError
 from sealcar.transfer.descriptors import send_with_descriptor
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.endpoints.data_packets import OneSender, receive
+from sealcar_server.transfer.rings import Ring
 
 if TYPE_CHECKING:
     from sealcar_server.access.peers import Peer
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Line:
-    """Owns the socket. On the socket's thread, but for `send`.
+    """Of packets, which can bring a client descriptors. Owns the socket.
+
+    On the socket's thread, but for `send`.
 
     Args:
         sock: accepted.
@@ -27,10 +30,16 @@ class Line:
         meter: told of senders that are somebody else.
     """
 
+    delivery: Final = "ring"
+
     def __init__(self, sock: sockets.socket, peer: Peer, meter: Meter) -> None:
         self._sock = sock
         self._meter = meter
         self._sender = OneSender(peer.pid, peer.pidfd)
+
+    def ring(self, *, client_writes: bool) -> Ring:
+        """Return a ring whose memory can be handed to the client; ExhaustedError."""
+        return Ring(client_writes=client_writes)
 
     def receive(self) -> pb.ClientPacket | None:
         """Return the next message; None: the client has closed.

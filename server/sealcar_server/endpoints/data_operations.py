@@ -96,9 +96,10 @@ class Operation(abc.ABC):
         """Clean up and answer, now that no worker is inside any more."""
 
     def _leave(
-        self, direction: str, size: int, error: SealcarError | None, delivery: str = "ring"
+        self, direction: str, size: int, error: SealcarError | None, delivery: str = ""
     ) -> None:
         connection = self._connection
+        delivery = delivery or connection.line.delivery
         connection.operation = None
         connection.door.ended(connection.peer.principal)
         meter = connection.door.services.meter

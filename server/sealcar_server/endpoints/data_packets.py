@@ -38,6 +38,9 @@ class Sender(NamedTuple):
     handle: int
 
 
+NOBODY: Final = Sender(0, 0, 0, 0)
+
+
 class OneSender:
     """The one process that may send on a connection.
 
@@ -82,16 +85,38 @@ def receive(sock: sockets.socket) -> tuple[bytes, Sender]:
         OSError: as recvmsg does.
     """
     data, ancillary, flags, _ = sock.recvmsg(PACKET, _ANCILLARY, sockets.MSG_CMSG_CLOEXEC)
+    sender = _checked(ancillary, flags)
+    if flags & sockets.MSG_TRUNC:
+        raise InvalidRequestError(f"a packet may have at most {PACKET} bytes")
+    return data, _known(sender) if data else NOBODY
+
+
+def receive_into(sock: sockets.socket, room: memoryview) -> tuple[int, Sender]:
+    """Fill room with what has come on a byte stream from one sender; 0: the client has closed.
+
+    Raises:
+        DeniedError: it brought descriptors, which are closed, or the kernel doesn't name a sender.
+        BlockingIOError: nothing has come.
+        OSError: as recvmsg does.
+    """
+    count, ancillary, flags, _ = sock.recvmsg_into([room], _ANCILLARY, sockets.MSG_CMSG_CLOEXEC)
+    sender = _checked(ancillary, flags)
+    return count, _known(sender) if count else NOBODY
+
+
+def _checked(ancillary: list[tuple[int, int, bytes]], flags: int) -> Sender | None:
     sender = _sender(ancillary)
     descriptors = passed(ancillary)
     close_all(descriptors)
     if descriptors or flags & sockets.MSG_CTRUNC:
         raise DeniedError("clients must not send descriptors")
-    if flags & sockets.MSG_TRUNC:
-        raise InvalidRequestError(f"a packet may have at most {PACKET} bytes")
-    if data and sender is None:
+    return sender
+
+
+def _known(sender: Sender | None) -> Sender:
+    if sender is None:
         raise DeniedError("the kernel doesn't say who sent this packet")
-    return data, sender or Sender(0, 0, 0, 0)
+    return sender
 
 
 def _sender(ancillary: Sequence[tuple[int, int, bytes]]) -> Sender | None:

@@ -79,6 +79,8 @@ class Requests:
         self._source(request.scope, request.name, self._opened)
 
     def _segment(self, packet: pb.ClientPacket) -> None:
+        if self._connection.line.delivery != "ring":
+            raise InvalidRequestError("a stream hands no memory over; `read` gives the bytes")
         self._source(packet.segment.scope, packet.segment.name, self._share)
 
     def _source(

@@ -10,13 +10,14 @@ from sealcar.errors import ExhaustedError, SealcarError, UnavailableError, Wrong
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.endpoints.data_turns import Phase, ViolationError
 from sealcar_server.sealing.layout import SEGMENT
-from sealcar_server.transfer.rings import SIZE, SLOTS, Ring
+from sealcar_server.transfer.rings import SIZE, SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sealcar_server.endpoints.connection import Connection
     from sealcar_server.transfer.budget import Lease, Ticket
+    from sealcar_server.transfer.rings import Ring
 
 
 class Waiting(Protocol):
@@ -140,13 +141,17 @@ class RingKeeper:
             return
         self._ticket = None
         try:
-            ring = Ring(client_writes=waiting.client_writes)
+            ring = self._connection.line.ring(client_writes=waiting.client_writes)
         except ExhaustedError as error:
             lease.close()
             self._waiting = None
             waiting.stop(error)
             return
         self._rings[ring.client_writes] = (ring, lease)
+        if not ring.shared:
+            self._waiting = None
+            waiting.begin(ring)
+            return
         try:
             self._hand_over(ring)
         except UnavailableError as error:

@@ -22,11 +22,13 @@ from sealcar_server.access.peers import peer_of
 from sealcar_server.access.sessions import Session
 from sealcar_server.endpoints import request_ids
 from sealcar_server.endpoints.connection import Connection
+from sealcar_server.endpoints.data_accepting import Lines, accepted
 from sealcar_server.endpoints.data_ahead import FillAhead
 from sealcar_server.endpoints.data_door import Door, Limits, Services
 from sealcar_server.endpoints.data_requests import Requests
 from sealcar_server.endpoints.data_turns import Phase
 from sealcar_server.endpoints.data_watch import Watch
+from sealcar_server.endpoints.stream_line import StreamLine
 
 if TYPE_CHECKING:
     import socket as sockets
@@ -47,19 +49,20 @@ class DataSocket:
     """Serves the data sockets of all listeners.
 
     Args:
-        listeners: listening SOCK_SEQPACKET sockets by listener name, prepared by `name_senders`;
-            owned from now on.
+        listeners: listening sockets and the listeners' names, prepared by `name_senders`; owned
+            from now on. One of type SOCK_STREAM is for clients that can't be handed memory.
         services: what requests are passed to.
         limits: patience and numbers.
     """
 
     def __init__(
-        self, listeners: Mapping[str, sockets.socket], services: Services, limits: Limits
+        self, listeners: Mapping[sockets.socket, str], services: Services, limits: Limits
     ) -> None:
         self._listeners = listeners
         self._services = services
         self._limits = limits
         self._watch = Watch()
+        self._lines = Lines(services.meter)
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._door = Door(services, limits, self._wake)
         self._connections: set[Connection] = set()
@@ -71,7 +74,7 @@ class DataSocket:
     def start(self) -> None:
         """Listen, and serve until `close`."""
         self._watch.add(self._wakeup, _OURSELVES, self._woken)
-        for listener in self._listeners.values():
+        for listener in self._listeners:
             listener.settimeout(0)
         self._listen()
         self._thread.start()
@@ -138,9 +141,10 @@ class DataSocket:
             self._door.close()
         else:
             self._thread.join()
-        for listener in self._listeners.values():
+        for listener in self._listeners:
             listener.close()
         self._watch.close()
+        self._lines.close()
         os.close(self._wakeup)
 
     def closing(self, connection: Connection) -> None:
@@ -156,14 +160,14 @@ class DataSocket:
             del self._of_uid[uid]
 
     def _listen(self) -> None:
-        for name, listener in self._listeners.items():
+        for listener, name in self._listeners.items():
             self._watch.add(
                 listener.fileno(), name, partial(self._serve, partial(self._accept, name, listener))
             )
 
     def _be_deaf(self) -> None:
         """Accept nothing for a while: else the thread would spin on what it can't accept."""
-        for listener in self._listeners.values():
+        for listener in self._listeners:
             self._watch.remove(listener.fileno())
         self._deaf_until = time.monotonic() + _PAUSE
 
@@ -208,7 +212,7 @@ class DataSocket:
     def _accept(self, name: str, listener: sockets.socket) -> None:
         for _ in range(_ACCEPTED):
             try:
-                sock = _accepted(listener)
+                sock = accepted(listener)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -224,12 +228,16 @@ class DataSocket:
         except DeniedError:
             sock.close()
             return
-        connection = Connection(sock, peer, self._door, self)
+        line = self._lines.line(sock, peer)
+        connection = Connection(line, peer, self._door, self)
         connection.handlers = Requests(connection, self._state).handlers()
         self._connections.add(connection)
         self._of_uid[peer.principal.uid] += 1
         serve = partial(self._serve, connection.readable, connection)
-        self._watch.add(sock.fileno(), peer.principal.account, serve)
+        if isinstance(line, StreamLine):
+            line.begin(peer.principal.account, lambda: self._door.post(serve))
+        else:
+            self._watch.add(sock.fileno(), peer.principal.account, serve)
         limits = self._limits
         if (
             len(self._connections) > limits.connections
@@ -281,20 +289,3 @@ class DataSocket:
             self._door.run_posted()
             time.sleep(_PAUSE / 10)
         self._door.close()
-
-
-def _accepted(listener: sockets.socket) -> sockets.socket:
-    """Accept a connection if descriptors are left for it and those there are; raises OSError."""
-    sock, _address = listener.accept()
-    try:
-        # its process takes one, and the kernel names the sender of every packet by another: with
-        # none left nobody could be told apart, and so nobody be served
-        spare = os.dup(sock.fileno())
-        try:
-            os.close(os.dup(sock.fileno()))
-        finally:
-            os.close(spare)
-    except OSError:
-        sock.close()
-        raise
-    return sock

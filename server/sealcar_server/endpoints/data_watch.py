@@ -16,30 +16,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
 _READABLE: Final = select.EPOLLIN | select.EPOLLONESHOT
+_UNARMED: Final = 0
 
 
 @dataclass(eq=False)
 class Watched:
-    """A descriptor, whose it is, and what is called when it can be read."""
+    """A descriptor, whose it is, and what is called when it can be read, or is armed for.
+
+    Attributes:
+        again: it is watched again after its turn; else somebody arms it.
+    """
 
     fd: int
     owner: Hashable
     call: Callable[[], None]
+    again: bool = True
     gone: bool = False
 
 
 class Watch:
-    """For one thread. A descriptor that is due isn't looked at before it had its turn."""
+    """For one thread, but for `arm`.
+
+    A descriptor that is due isn't looked at before it had its turn.
+    """
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._watched: dict[int, Watched] = {}
         self._due: OrderedDict[Hashable, deque[Watched]] = OrderedDict()
 
-    def add(self, fd: int, owner: Hashable, call: Callable[[], None]) -> None:
-        """Watch a descriptor from now on."""
-        self._watched[fd] = Watched(fd, owner, call)
-        self._epoll.register(fd, _READABLE)
+    def add(
+        self, fd: int, owner: Hashable, call: Callable[[], None], *, events: int = _READABLE
+    ) -> None:
+        """Watch a descriptor from now on; without events, when it is armed."""
+        self._watched[fd] = Watched(fd, owner, call, again=events != _UNARMED)
+        self._epoll.register(fd, events | select.EPOLLONESHOT)
+
+    def arm(self, fd: int, events: int) -> None:
+        """Watch for one of these events, once; fine if it isn't watched. From any thread."""
+        if fd in self._watched:
+            with contextlib.suppress(OSError, ValueError):
+                self._epoll.modify(fd, events | select.EPOLLONESHOT)
 
     def remove(self, fd: int) -> None:
         """Watch it no longer; fine if it isn't watched."""
@@ -65,7 +82,7 @@ class Watch:
                 self._due[owner] = queue
             if not watched.gone:
                 yield watched.call
-            if not watched.gone:
+            if not watched.gone and watched.again:
                 self._epoll.modify(watched.fd, _READABLE)
 
     def close(self) -> None:

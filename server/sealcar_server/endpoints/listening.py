@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 GRPC: Final = "grpc.sock"
 DATA: Final = "data.sock"
+FLOW: Final = "flow.sock"  # data.sock for those who can't be handed descriptors
 ADMIN: Final = "admin.sock"
 LOCK: Final = ".lock"
 MAX_PATH: Final = 107  # bytes of sockaddr_un's path, less the terminating NUL

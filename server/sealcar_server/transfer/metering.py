@@ -9,7 +9,13 @@ class Meter(Protocol):
     """Takes measurements; must be fast and safe to call from any thread."""
 
     def moved(self, direction: str, delivery: str, count: int, /) -> None:
-        """Count plaintext bytes: direction read or write; delivery ring, packet or segment."""
+        """Count plaintext bytes.
+
+        Args:
+            direction: "read" or "write".
+            delivery: "ring", "stream", "packet" or "segment".
+            count: bytes.
+        """
 
     def spent(self, phase: str, seconds: float, /) -> None:
         """Take the time of a phase: "read", "decrypt", "memory" (waiting for it), "fill"…."""

@@ -26,6 +26,8 @@ class Ring:
 
     Args:
         client_writes: which side fills the slots.
+        shared: with the client. Else it is this process's alone, which fills and empties it for
+            a client that can't have it.
 
     Attributes:
         size: of all slots together.
@@ -36,26 +38,37 @@ class Ring:
 
     size: Final = SIZE
 
-    def __init__(self, *, client_writes: bool) -> None:
+    def __init__(self, *, client_writes: bool, shared: bool = True) -> None:
         self.client_writes = client_writes
+        self.shared = shared
         self._touched: set[int] = set()
+        self._theirs = self._watch = -1
         try:
-            descriptor = memory("sealcar-ring", SIZE)
-            try:
-                self._map = mmap.mmap(descriptor, SIZE)
-                self._map.madvise(mmap.MADV_DONTDUMP)
-                self._map.madvise(mmap.MADV_DONTFORK)
-                # after our own map exists: from here on no other can be made for writing
-                foreign = Seal(0) if client_writes else Seal.FUTURE_WRITE
-                seal(descriptor, FIXED_SIZE | Seal.SEAL | foreign)
-                self._theirs = os.dup(descriptor) if client_writes else read_only(descriptor)
-                self._watch = -1 if client_writes else read_only(descriptor)
-            finally:
-                os.close(descriptor)
+            if shared:
+                self._share()
+            else:
+                self._keep(mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         except OSError as error:
             raise ExhaustedError(f"no ring could be made: {error.strerror}") from error
         with Exported(self._map, writable=True) as whole:
             self._address = whole.address
+
+    def _share(self) -> None:
+        descriptor = memory("sealcar-ring", SIZE)
+        try:
+            self._keep(mmap.mmap(descriptor, SIZE))
+            # after our own map exists: from here on no other can be made for writing
+            foreign = Seal(0) if self.client_writes else Seal.FUTURE_WRITE
+            seal(descriptor, FIXED_SIZE | Seal.SEAL | foreign)
+            self._theirs = os.dup(descriptor) if self.client_writes else read_only(descriptor)
+            self._watch = -1 if self.client_writes else read_only(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _keep(self, mapped: mmap.mmap) -> None:
+        mapped.madvise(mmap.MADV_DONTDUMP)
+        mapped.madvise(mmap.MADV_DONTFORK)
+        self._map = mapped
 
     def take_descriptor(self) -> int:
         """Return the client's descriptor, which the caller has to close."""
