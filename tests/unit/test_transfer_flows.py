@@ -204,6 +204,8 @@ def test_pieces_out_of_order_or_of_another_size_are_refused(
 class _Asking:
     """A job that says how nice its worker is."""
 
+    owner = None
+
     def __init__(self) -> None:
         self.told = threading.Event()
         self.niceness = -1

@@ -37,9 +37,9 @@ class Line:
         self._meter = meter
         self._sender = OneSender(peer.pid, peer.pidfd)
 
-    def ring(self, *, client_writes: bool) -> Ring:
+    def ring(self, *, client_writes: bool, slots: int) -> Ring:
         """Return a ring whose memory can be handed to the client; ExhaustedError."""
-        return Ring(client_writes=client_writes)
+        return Ring(client_writes=client_writes, slots=slots)
 
     def receive(self) -> pb.ClientPacket | None:
         """Return the next message; None: the client has closed.

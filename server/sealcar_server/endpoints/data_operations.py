@@ -117,8 +117,7 @@ class ReadOperation(Operation):
         super().__init__(connection, opened.permit)
         self._opened = opened
         self._source = SealedSource(opened.reader)
-        self._slots = min(SLOTS, self._source.count)
-        self._lending = Lending(self._slots, self._source.spent)
+        self._lending = Lending(SLOTS, self._source.spent)
 
     @property
     def waits_for_client(self) -> bool:
@@ -129,13 +128,16 @@ class ReadOperation(Operation):
         """Start moving bytes."""
         connection = self._connection
         connection.phase = Phase.MOVING
+        slots = min(ring.slots, self._source.count)
+        self._lending = Lending(slots, self._source.spent)
         self._flow = RingRead(self._source, ring, self._announce, self._end_soon)
+        self._flow.owner = connection.peer.principal.uid
         try:
             connection.send(pb.DaemonPacket(reading=pb.Reading(size=self._source.size)))
         except UnavailableError as error:
             self._flow.stop(error)
             return
-        for slot in range(self._slots):
+        for slot in range(slots):
             connection.door.services.engine.put(self._flow, Token(slot))
 
     def refill(self, slot: int) -> None:
@@ -178,6 +180,7 @@ class WriteOperation(Operation):
         self._place = place
         self._order = PieceOrder(sink.size)
         self._busy: set[int] = set()
+        self._slots = 0
         self._writing: RingWrite | None = None
 
     @property
@@ -190,6 +193,8 @@ class WriteOperation(Operation):
         connection = self._connection
         connection.phase = Phase.MOVING
         self._flow = self._writing = RingWrite(self._sink.writer, ring, self._free, self._end_soon)
+        self._writing.owner = connection.peer.principal.uid
+        self._slots = ring.slots
         writing = pb.Writing(first_piece_size=FIRST_PIECE, piece_size=PIECE)
         try:
             connection.send(pb.DaemonPacket(writing=writing))
@@ -204,7 +209,7 @@ class WriteOperation(Operation):
         """
         if self._writing is None:
             raise ViolationError(WrongStateError("a piece came before `writing`"))
-        if not 0 <= piece.slot < SLOTS or piece.slot in self._busy:
+        if not 0 <= piece.slot < self._slots or piece.slot in self._busy:
             raise ViolationError(WrongStateError(f"slot {piece.slot} isn't the client's"))
         try:
             index = self._order.take(piece.offset, piece.size, last=piece.last)

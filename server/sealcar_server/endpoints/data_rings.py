@@ -10,7 +10,7 @@ from sealcar.errors import ExhaustedError, SealcarError, UnavailableError, Wrong
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.endpoints.data_turns import Phase, ViolationError
 from sealcar_server.sealing.layout import SEGMENT
-from sealcar_server.transfer.rings import SIZE, SLOTS
+from sealcar_server.transfer.rings import slots_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,22 +57,23 @@ class RingKeeper:
 
     def get(self, waiting: Waiting) -> None:
         """Have a transfer begin as soon as its ring is there and mapped."""
-        kept = self._rings.get(waiting.client_writes)
-        if kept is not None:
-            waiting.begin(kept[0])
-            return
         connection = self._connection
-        self._waiting = waiting
-        connection.phase = Phase.MEMORY
         door = connection.door
         owner = connection.peer.principal.uid
+        slots = slots_for(door.services.budget, owner)
+        kept = self._kept(slots, client_writes=waiting.client_writes)
+        if kept is not None:
+            waiting.begin(kept)
+            return
+        self._waiting = waiting
+        connection.phase = Phase.MEMORY
         asked = time.monotonic()
 
         def granted(lease: Lease) -> None:
             door.services.meter.spent("memory", time.monotonic() - asked)
             door.post(lambda: self._granted(lease, waiting))
 
-        self._ticket = door.services.budget.ask(owner, SIZE, granted)
+        self._ticket = door.services.budget.ask(owner, slots * SEGMENT, granted)
         door.shelf.make_room()
 
     def cancel(self) -> None:
@@ -135,13 +136,27 @@ class RingKeeper:
             self._connection.door.outstanding.take(ring, lease)
         self._rings.clear()
 
+    def _kept(self, slots: int, *, client_writes: bool) -> Ring | None:
+        """Return the ring that is there, unless a larger one can be had now."""
+        kept = self._rings.get(client_writes)
+        if kept is None:
+            return None
+        ring, lease = kept
+        if ring.slots >= slots or self._connection.door.services.budget.contended:
+            return ring
+        del self._rings[client_writes]
+        self._connection.door.outstanding.take(ring, lease)
+        return None
+
     def _granted(self, lease: Lease, waiting: Waiting) -> None:
         if self._waiting is not waiting:
             lease.close()
             return
         self._ticket = None
         try:
-            ring = self._connection.line.ring(client_writes=waiting.client_writes)
+            ring = self._connection.line.ring(
+                client_writes=waiting.client_writes, slots=lease.size // SEGMENT
+            )
         except ExhaustedError as error:
             lease.close()
             self._waiting = None
@@ -159,7 +174,7 @@ class RingKeeper:
             self._connection.close(error)
 
     def _hand_over(self, ring: Ring) -> None:
-        announced = pb.Ring(slots=SLOTS, slot_size=SEGMENT)
+        announced = pb.Ring(slots=ring.slots, slot_size=SEGMENT)
         packet = (
             pb.DaemonPacket(write_ring=announced)
             if ring.client_writes

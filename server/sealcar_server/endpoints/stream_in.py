@@ -14,7 +14,6 @@ from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.endpoints.data_packets import OneSender, receive_into
 from sealcar_server.endpoints.data_turns import ViolationError
 from sealcar_server.sealing.layout import SEGMENT
-from sealcar_server.transfer.rings import SLOTS
 
 if TYPE_CHECKING:
     import socket as sockets
@@ -53,7 +52,7 @@ class Inflow:
 
     def begin(self) -> None:
         """Have every slot free: a write begins."""
-        self._free = deque(range(SLOTS))
+        self._free = deque(range(self._ring.slots if self._ring else 0))
 
     def free(self, slot: int) -> None:
         """Have one more slot."""

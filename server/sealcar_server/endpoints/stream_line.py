@@ -62,9 +62,9 @@ class StreamLine:
         self._mover.add(self._sock.fileno(), owner, self._move)
         self._arm()
 
-    def ring(self, *, client_writes: bool) -> Ring:
+    def ring(self, *, client_writes: bool, slots: int) -> Ring:
         """Return a ring for this client, which hears nothing of it; ExhaustedError."""
-        ring = Ring(client_writes=client_writes, shared=False)
+        ring = Ring(client_writes=client_writes, slots=slots, shared=False)
         if client_writes:
             self._in.use(ring)
         else:

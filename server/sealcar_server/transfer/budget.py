@@ -82,6 +82,11 @@ class Budget:
         """Whether somebody waits."""
         return bool(self._waiting)
 
+    def taken(self, owner: Hashable) -> float:
+        """Return which part of what an owner may have at most is taken now, by him or all."""
+        with self._lock:
+            return max(self._held[owner] / self.share, self._used / self.limit)
+
     def wants_from(self, owner: Hashable) -> bool:
         """Tell whether somebody waits whom it would help if this owner gave something back."""
         with self._lock:

@@ -1,8 +1,8 @@
-"""The cipher workers: one a core, fed with tokens from one queue.
+"""The cipher workers: one a core, fed with tokens.
 
-A token is one slot's worth of one transfer. The queue is first in, first out, so transfers take
-turns without any accounting, and a client that is slow holds no worker: its tokens come when it
-frees its slots.
+A token is one slot's worth of one transfer. Owners take turns, and so do the transfers of one
+owner, however many slots each of them has. A client that is slow holds no worker: its tokens come
+when it frees its slots.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ import os
 import sys
 import threading
 from queue import SimpleQueue
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.transfer.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 # The workers come back for the interpreter lock several times a segment. At the default of 5 ms
 # one busy Python thread would make each of those a wait of 5 ms.
@@ -35,6 +39,10 @@ class Token(NamedTuple):
 class Job(Protocol):
     """What tokens belong to."""
 
+    @property
+    def owner(self) -> Hashable:
+        """With whom it shares turns."""
+
     def work(self, token: Token, scratch: Scratch) -> None:
         """Do one token's worth, on a worker's thread. Never raises."""
 
@@ -47,7 +55,10 @@ class Engine:
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        self._queue: SimpleQueue[tuple[Job, Token] | None] = SimpleQueue()
+        # as many wake-ups as there are tokens; which one it is the turns say
+        self._queue: SimpleQueue[bool] = SimpleQueue()
+        self._turns: Turns[Job, Token] = Turns()
+        self._lock = threading.Lock()
         count = workers or len(os.sched_getaffinity(0))
         self._threads = [
             threading.Thread(target=self._run, name=f"cipher-{number}", daemon=True)
@@ -62,7 +73,7 @@ class Engine:
     @property
     def queued(self) -> int:
         """How many tokens wait for a worker."""
-        return self._queue.qsize()
+        return len(self._turns)
 
     def start(self) -> None:
         """Start the workers."""
@@ -72,20 +83,23 @@ class Engine:
 
     def put(self, job: Job, token: Token) -> None:
         """Queue one token."""
-        self._queue.put((job, token))
+        with self._lock:
+            self._turns.put(job.owner, job, token)
+        self._queue.put(True)  # noqa: FBT003  (of a queue)
 
     def close(self) -> None:
         """Let the workers finish what is queued, and wait for them."""
         for _ in self._threads:
-            self._queue.put(None)
+            self._queue.put(False)  # noqa: FBT003  (of a queue)
         for thread in self._threads:
             thread.join()
 
     def _run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness())
         scratch = Scratch()
-        while (work := self._queue.get()) is not None:
-            job, token = work
+        while self._queue.get():
+            with self._lock:
+                job, token = self._turns.take()
             job.work(token, scratch)
         scratch.wipe()
 

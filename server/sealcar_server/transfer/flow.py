@@ -11,7 +11,7 @@ import structlog
 from sealcar.errors import InternalError, SealcarError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.transfer.engine import Token
@@ -27,7 +27,12 @@ class Flow(abc.ABC):
 
     Args:
         ended: called once, from any thread: None for success, else what went wrong.
+
+    Attributes:
+        owner: with whom it shares turns.
     """
+
+    owner: Hashable = None
 
     def __init__(self, ended: Callable[[SealcarError | None], None]) -> None:
         self._ended = ended

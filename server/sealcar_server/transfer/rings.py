@@ -10,15 +10,36 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sealcar.errors import ExhaustedError
 from sealcar.transfer.descriptors import FIXED_SIZE, Exported, Seal, memory, read_only, seal
 from sealcar_server.sealing.layout import SEGMENT
 from sealcar_server.transfer.held import held_elsewhere
 
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from sealcar_server.transfer.budget import Budget
+
 SLOTS: Final = 8
 SIZE: Final = SLOTS * SEGMENT
+# as much in any case is for whole ones
+_WHOLE: Final = 8 * SIZE
+
+
+def slots_for(budget: Budget, owner: Hashable) -> int:
+    """Return how many slots the next ring of an owner gets.
+
+    Many who read at once keep the workers busy with one slot each, and then progress alike; few
+    need more. So rings are smaller the more of the memory is taken, and many fit.
+    """
+    taken = budget.taken(owner)
+    if budget.used + SIZE <= _WHOLE or taken <= 1 / 3:
+        return SLOTS
+    if taken <= 1 / 2:
+        return SLOTS // 2
+    return SLOTS // 4 if taken <= 3 / 4 else 1
 
 
 class Ring:
@@ -26,20 +47,22 @@ class Ring:
 
     Args:
         client_writes: which side fills the slots.
+        slots: how many.
         shared: with the client. Else it is this process's alone, which fills and empties it for
             a client that can't have it.
 
     Attributes:
-        size: of all slots together.
+        slots: how many.
+        size: of all of them together.
 
     Raises:
         ExhaustedError: the system has no memory or descriptors left.
     """
 
-    size: Final = SIZE
-
-    def __init__(self, *, client_writes: bool, shared: bool = True) -> None:
+    def __init__(self, *, client_writes: bool, slots: int = SLOTS, shared: bool = True) -> None:
         self.client_writes = client_writes
+        self.slots: Final = slots
+        self.size: Final = slots * SEGMENT
         self.shared = shared
         self._touched: set[int] = set()
         self._theirs = self._watch = -1
@@ -47,16 +70,16 @@ class Ring:
             if shared:
                 self._share()
             else:
-                self._keep(mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+                self._keep(mmap.mmap(-1, self.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         except OSError as error:
             raise ExhaustedError(f"no ring could be made: {error.strerror}") from error
         with Exported(self._map, writable=True) as whole:
             self._address = whole.address
 
     def _share(self) -> None:
-        descriptor = memory("sealcar-ring", SIZE)
+        descriptor = memory("sealcar-ring", self.size)
         try:
-            self._keep(mmap.mmap(descriptor, SIZE))
+            self._keep(mmap.mmap(descriptor, self.size))
             # after our own map exists: from here on no other can be made for writing
             foreign = Seal(0) if self.client_writes else Seal.FUTURE_WRITE
             seal(descriptor, FIXED_SIZE | Seal.SEAL | foreign)

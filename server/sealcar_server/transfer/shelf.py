@@ -171,6 +171,7 @@ class Shelf:
             self._place.engine,
             lambda error: self._place.post(lambda: self._filled(shelved, segment, error)),
         )
+        shelved.fill.owner = shelved.owner
         shelved.fill.begin()
 
     def _filled(self, shelved: Shelved, segment: Segment, error: SealcarError | None) -> None:

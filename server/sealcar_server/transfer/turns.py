@@ -1,0 +1,44 @@
+"""Whose work is next: of each owner in turn one piece, and of his transfers one after the other.
+
+Without it whoever has more transfers under way, or more slots, would have as many turns more.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+_Job = TypeVar("_Job")
+_Token = TypeVar("_Token")
+
+
+class Turns(Generic[_Job, _Token]):
+    """For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[Hashable, OrderedDict[_Job, deque[_Token]]] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How much waits."""
+        return self._count
+
+    def put(self, owner: Hashable, job: _Job, token: _Token) -> None:
+        """Add a piece of work."""
+        self._owners.setdefault(owner, OrderedDict()).setdefault(job, deque()).append(token)
+        self._count += 1
+
+    def take(self) -> tuple[_Job, _Token]:
+        """Remove and return what is next; LookupError if nothing waits."""
+        owner, jobs = self._owners.popitem(last=False)
+        job, tokens = jobs.popitem(last=False)
+        token = tokens.popleft()
+        if tokens:
+            jobs[job] = tokens
+        if jobs:
+            self._owners[owner] = jobs
+        self._count -= 1
+        return job, token
