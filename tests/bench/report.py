@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import flood, measuring, sharing, summary
+from bench import fairness, flood, measuring, sharing, summary
 from bench.ways import Bytes, small_reads
 from support.daemon import Daemon
 
@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--flood", action="store_true", help="floods instead, as root")
     parser.add_argument("--sharing", action="store_true", help="shared segments instead")
+    parser.add_argument("--fairness", action="store_true", help="many readers at once instead")
     parser.add_argument("--quick", action="store_true", help="64 MiB, one round")
     parser.add_argument("--compare", type=Path, help="an older report.json: what moved")
     options = parser.parse_args()
@@ -44,6 +45,10 @@ def main() -> None:
     if options.sharing:
         shared = sharing.measure(options.folder, options.mib << 20, options.rounds)
         sys.stdout.write(json.dumps(shared, indent=2) if options.json else sharing.text(shared))
+        return
+    if options.fairness:
+        fair = fairness.measure(options.folder, options.rounds)
+        sys.stdout.write(json.dumps(fair, indent=2) if options.json else fairness.text(fair))
         return
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="sealcar-bench-") as folder:
         found = measure(Path(folder), options.mib << 20, options.rounds)

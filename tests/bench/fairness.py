@@ -1,0 +1,158 @@
+"""Whether all who read at once progress alike, beside a listing of 10,000 packages too.
+
+Every figure of a crowd is the slowest reader's time over the median's: all begin at once, and read
+as much. Small reads are timed while nothing else happens, and beside eight big transfers.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from support.daemon import Daemon, environment
+from support.many_packages import fill
+from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sealcar import Client
+
+GOAL: Final = 1.1
+_PACKAGES: Final = 10_000
+_SIZE: Final = 32 << 20
+_MANY: Final = tuple(f"many-{number}" for number in range(8))
+_SMALL_READS: Final = 2000
+_PROGRAM: Final = str(Path(__file__).with_name("crowd.py"))
+# processes and what each of them reads at once
+CROWDS: Final = {
+    "one payload, eight callbacks": (1, ("big",) * 8),
+    "many payloads, one session": (1, _MANY),
+    "64 clients": (64, ("big",)),
+}
+
+
+def measure(folder: Path | None, rounds: int) -> dict[str, dict[str, float]]:
+    """Return ratios and seconds of each crowd, alone and beside a listing, and of small reads."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix="sealcar-fairness-") as place:
+        daemon = Daemon(Path(place))
+        with daemon, daemon.connect() as client:
+            payloads = {name: varied(_SIZE) for name in ("big", *_MANY)}
+            publish(client, {**payloads, "small": varied(64_000)})
+            fill(daemon.store, PACKAGE, _PACKAGES)
+            found = {"small reads, idle": _small(client)}
+            with _readers_without_end(daemon):
+                found["small reads beside 8 transfers"] = _small(client)
+            for name, (processes, names) in CROWDS.items():
+                found[name] = _crowd(daemon, processes, names, rounds)
+            with _listing(daemon) as lists:
+                found["list of 10,000, alone"] = _next(lists)
+                for name, (processes, names) in CROWDS.items():
+                    found[f"{name}, list"] = _crowd(daemon, processes, names, rounds)
+                found["list of 10,000 beside them"] = _next(lists)
+    return found
+
+
+def text(found: dict[str, dict[str, float]]) -> str:
+    """Return it as lines for people."""
+    lines = []
+    for name, figures in found.items():
+        shown = "  ".join(f"{what} {value:8.3f}" for what, value in figures.items())
+        over = "  OVER THE GOAL" if figures.get("slowest/median", 0) > GOAL else ""
+        lines.append(f"{name:36}{shown}{over}")
+    return "\n".join(lines) + "\n"
+
+
+def _crowd(daemon: Daemon, processes: int, names: tuple[str, ...], rounds: int) -> dict[str, float]:
+    """Return the median of several rounds."""
+    ratios, medians = [], []
+    for _ in range(rounds):
+        arguments = [sys.executable, _PROGRAM, str(daemon.socket), str(processes), ",".join(names)]
+        done = subprocess.run(arguments, env=environment(), capture_output=True, check=True)
+        seconds: list[float] = json.loads(done.stdout)
+        medians.append(statistics.median(seconds))
+        ratios.append(max(seconds) / medians[-1])
+    return {
+        "slowest/median": statistics.median(ratios),
+        "worst of rounds": max(ratios),
+        "seconds": statistics.median(medians),
+    }
+
+
+def _small(client: Client) -> dict[str, float]:
+    scope = client.scope(PACKAGE, COMPONENT, VARIANT)
+    seconds = []
+    for turn in range(_SMALL_READS + 100):
+        begun = time.perf_counter()
+        scope.read("small")
+        if turn >= 100:
+            seconds.append(time.perf_counter() - begun)
+    seconds.sort()
+    return {
+        "p50 ms": seconds[len(seconds) // 2] * 1e3,
+        "p99 ms": seconds[len(seconds) * 99 // 100] * 1e3,
+    }
+
+
+def _next(lists: IO[bytes]) -> dict[str, float]:
+    """Wait for the end of the listing that is under way."""
+    count, took = json.loads(lists.readline())
+    assert count == _PACKAGES + 1
+    return {"seconds": took}
+
+
+@contextmanager
+def _readers_without_end(daemon: Daemon) -> Iterator[None]:
+    """Have eight big transfers under way."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import os, sealcar\n"
+        "from bench.measuring import FreshBuffer\n"
+        "scope = sealcar.connect(sys.argv[2]).scope(*sys.argv[3:6])\n"
+        "buffer = FreshBuffer(scope.payload('big').size)\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    with scope.reader('big') as reader:\n"
+        "        reader.read_into(buffer.address, buffer.size)\n"
+    )
+    tests = str(Path(__file__).parent.parent)
+    arguments = [tests, str(daemon.socket), PACKAGE, COMPONENT, VARIANT]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, *arguments], env=environment(), stdout=subprocess.PIPE
+        )
+        for _ in range(8)
+    ]
+    try:
+        for each in running:
+            assert each.stdout
+            each.stdout.readline()
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.communicate()
+
+
+@contextmanager
+def _listing(daemon: Daemon) -> Iterator[IO[bytes]]:
+    """List all packages over and over; a line says how long each time took."""
+    with subprocess.Popen(
+        [sys.executable, _PROGRAM, str(daemon.socket), "list"],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"\n" * 1000)
+        process.stdin.flush()
+        yield process.stdout
+        process.kill()
