@@ -3,6 +3,9 @@
 Every figure compares with reads in the same run while nobody floods. Daemon and reader come first
 for the machine's scheduler, and those who flood last: what is shown is what the daemon lets them do
 to others, not that a machine has so many cores only, or is busy with something else.
+
+The control says how much of that is the machine: reads while as many programs compute (or copy
+memory, where the flood moves much) at the same priority and touch no daemon.
 """
 
 from __future__ import annotations
@@ -27,10 +30,11 @@ if TYPE_CHECKING:
 _READER: Final = 4701
 _FLOODER: Final = 4702
 _SETTLING: Final = 1.0
+_PROGRAMS: Final = 2
 
 
 def measure(reads: int) -> dict[str, dict[str, float]]:
-    """Return milliseconds and ratios of each kind of flood."""
+    """Return milliseconds, and ratios of the p99, of each kind of flood."""
     os.nice(-15)
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -45,25 +49,35 @@ def measure(reads: int) -> dict[str, dict[str, float]]:
                 assert reader.stdout.readline() == b"ready\n"
                 quiet = [_read(reader, reads)]
                 for kind in [role for role in flooding.ROLES if role != "reader"]:
-                    with ExitStack() as floods:
-                        for _ in range(2):
-                            floods.enter_context(_program(kind, daemon, _FLOODER))
-                        time.sleep(_SETTLING)
-                        seconds = _read(reader, reads)
+                    control = "copying" if kind == "big transfers" else "burning"
+                    busy = _while(control, daemon, reader, reads)
+                    time.sleep(_SETTLING)
+                    flooded = _while(kind, daemon, reader, reads)
                     time.sleep(_SETTLING)
                     quiet.append(_read(reader, reads))
-                    found[kind] = _figures(seconds, [each for one in quiet[-2:] for each in one])
+                    found[kind] = _figures(
+                        [each for one in quiet[-2:] for each in one], busy, flooded
+                    )
     return found
 
 
-def _figures(seconds: list[float], quiet: list[float]) -> dict[str, float]:
-    return {
-        "quiet p50": _quantile(quiet, 0.5) * 1000,
-        "quiet p99": _quantile(quiet, 0.99) * 1000,
-        "p50": _quantile(seconds, 0.5) * 1000,
-        "p99": _quantile(seconds, 0.99) * 1000,
-        "ratio of p99": _quantile(seconds, 0.99) / _quantile(quiet, 0.99),
+def _while(role: str, daemon: Daemon, reader: subprocess.Popen[bytes], reads: int) -> list[float]:
+    with ExitStack() as programs:
+        for _ in range(_PROGRAMS):
+            programs.enter_context(_program(role, daemon, _FLOODER))
+        time.sleep(_SETTLING)
+        return _read(reader, reads)
+
+
+def _figures(quiet: list[float], busy: list[float], flooded: list[float]) -> dict[str, float]:
+    figures = {
+        f"{name} p{int(part * 100)}": _quantile(seconds, part) * 1000
+        for name, seconds in {"quiet": quiet, "control": busy, "flood": flooded}.items()
+        for part in (0.5, 0.99)
     }
+    figures["flood/quiet"] = figures["flood p99"] / figures["quiet p99"]
+    figures["flood/control"] = figures["flood p99"] / figures["control p99"]
+    return figures
 
 
 def _quantile(values: list[float], part: float) -> float:

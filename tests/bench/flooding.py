@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _BUSY: Final = 120  # connections of one program of a flood that asks
 _BIG: Final = 48
+_COPIED: Final = 32 << 20  # bytes, beyond what caches hold
 
 
 def reader(folder: Path) -> None:
@@ -108,6 +109,19 @@ def joining(folder: Path) -> None:
             time.sleep(0.001)
 
 
+def burning(_folder: Path) -> None:
+    """Compute, and touch no daemon."""
+    while True:
+        sum(range(10000))
+
+
+def copying(_folder: Path) -> None:
+    """Compute by copying memory, as much as a transfer moves, and touch no daemon."""
+    source, target = bytes(_COPIED), bytearray(_COPIED)
+    while True:
+        target[:] = source
+
+
 ROLES: Final[dict[str, Callable[[Path], None]]] = {
     "reader": reader,
     "connections": lambda folder: connecting(folder, "data.sock", socket.SOCK_SEQPACKET),
@@ -121,6 +135,7 @@ ROLES: Final[dict[str, Callable[[Path], None]]] = {
     ),
     "big transfers": transferring,
 }
+CONTROLS: Final[dict[str, Callable[[Path], None]]] = {"burning": burning, "copying": copying}
 
 
 def _main(role: str, folder: str, uid: str) -> None:
@@ -131,7 +146,7 @@ def _main(role: str, folder: str, uid: str) -> None:
     os.setgroups([])
     os.setresgid(number, number, number)
     os.setresuid(number, number, number)
-    ROLES[role](Path(folder))
+    (ROLES | CONTROLS)[role](Path(folder))
 
 
 if __name__ == "__main__":
