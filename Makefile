@@ -78,8 +78,8 @@ fuzz-%: .fuzz/.made
 bench: .venv/.made
 	.venv/bin/python -m tests.bench
 
-# both lists are committed; `make lock` takes newer versions. Key services are tested on the newest runtime only.
-requirements/ort132.txt: EXTRAS := --extra pkcs11 --extra aws --extra vault
+# both lists are committed; `make lock` takes newer versions. Key services and traces are tested on the newest runtime only.
+requirements/ort132.txt: EXTRAS := --extra pkcs11 --extra aws --extra vault --extra otel
 requirements/%.txt: | $(UV)
 	mkdir -p requirements
 	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links pyproject.toml --extra server --extra ort --extra cli --extra dev $(EXTRAS) --group $* -o $@
