@@ -11,7 +11,7 @@ export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench lock dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench lock man dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -78,21 +78,34 @@ fuzz-%: .fuzz/.made
 bench: .venv/.made
 	.venv/bin/python -m tests.bench
 
+LOCK := $(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 # both lists are committed; `make lock` takes newer versions. Key services and traces are tested on the newest runtime only.
 requirements/ort132.txt: EXTRAS := --extra pkcs11 --extra aws --extra vault --extra otel
 requirements/%.txt: | $(UV)
 	mkdir -p requirements
-	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links pyproject.toml --extra server --extra ort --extra cli --extra dev $(EXTRAS) --group $* -o $@
+	$(LOCK) pyproject.toml --extra server --extra ort --extra cli --extra dev $(EXTRAS) --group $* -o $@
 # the fuzzer comes beside the newest runtime's environment
 requirements/fuzz.txt: | $(UV)
 	mkdir -p requirements
-	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --group fuzz -o $@
+	$(LOCK) --group fuzz -o $@
 requirements/servers.txt: | $(UV)
-	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --group servers -o $@
+	$(LOCK) --group servers -o $@
+# what the images hold, what they are built with, and releases
+requirements/image.txt: | $(UV)
+	$(LOCK) pyproject.toml --extra server --extra cli --extra pkcs11 --extra aws --extra vault --extra otel -o $@
+requirements/client.txt: | $(UV)
+	$(LOCK) pyproject.toml --extra ort --extra cli --group example -o $@
+requirements/build.txt requirements/release.txt: requirements/%.txt: | $(UV)
+	$(LOCK) --group $* -o $@
 lock:
-	rm -f requirements/*.txt && $(MAKE) requirements/ort132.txt requirements/ort130.txt requirements/fuzz.txt requirements/servers.txt
+	rm -f requirements/*.txt
+	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 fuzz servers image client build release)
 
-dist: | $(UV)
+# pages for man, from the commands' own help; a distribution that is built after it carries them
+man: .venv/.made
+	rm -rf build/share && .venv/bin/python -m sealcar.cli.manual build/share/man/man1
+
+dist: man | $(UV)
 	rm -rf dist && $(UV) build --quiet && ls dist
 
 clean:
