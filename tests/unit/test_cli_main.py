@@ -143,7 +143,7 @@ def test_help_names_every_command_and_every_exit_code(capsys: pytest.CaptureFixt
         assert f"\n  {name} " in out
     for code in range(9):
         assert f"\n    {code}  " in out
-    assert "_SEALCAR_COMPLETE" in out
+    assert "sealcar completion bash" in out
 
 
 @pytest.mark.parametrize("name", ["demo", "import", "inspect", "ls", "status", "verify"])

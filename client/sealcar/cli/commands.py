@@ -45,8 +45,8 @@ Environment:
                     SEALCAR_TLS_CA, SEALCAR_TLS_CERT, SEALCAR_TLS_KEY
 
 \b
-Completion in the shell (bash; for zsh and fish write that name):
-  eval "$(_SEALCAR_COMPLETE=bash_source sealcar)"
+Completion in the shell (bash; zsh and fish: `sealcar completion --help`):
+  eval "$(sealcar completion bash)"
 
 Examples: `sealcar demo` shows everything at work. `sealcar COMMAND --help` has more.
 """

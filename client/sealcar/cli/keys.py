@@ -44,7 +44,10 @@ keys.add_command(shred)
 keys.add_command(export_tink)
 
 
-@keys.command(epilog=report.examples("sealcar keys status --json"))
+@keys.command(
+    short_help="Ask every key provider for its health.",
+    epilog=report.examples("sealcar keys status --json"),
+)
 @prints_json
 @asks_the_admin_socket
 def status(admin: Admin, *, as_json: bool) -> None:
@@ -56,7 +59,10 @@ def status(admin: Admin, *, as_json: bool) -> None:
     show_keys(found)
 
 
-@keys.command(epilog=report.examples("sealcar keys rotate", "sealcar keys rotate customer-a"))
+@keys.command(
+    short_help="Give a key a new version.",
+    epilog=report.examples("sealcar keys rotate", "sealcar keys rotate customer-a"),
+)
 @click.argument("alias", default="")
 @prints_json
 @asks_the_admin_socket
@@ -75,9 +81,10 @@ def rotate(admin: Admin, alias: str, *, as_json: bool) -> None:
 
 
 @keys.command(
+    short_help="Move packages to their key's current version.",
     epilog=report.examples(
         "sealcar keys rewrap", "sealcar keys rewrap --from 3", "sealcar keys rewrap --package ocr"
-    )
+    ),
 )
 @click.option(
     "--from", "from_version", default="", metavar="VERSION", help="Only what this one wraps."
@@ -123,7 +130,8 @@ def rewrap(
 
 
 @keys.command(
-    epilog=report.examples("sealcar keys revoke 3", "sealcar keys revoke 3 --key customer-a --yes")
+    short_help="Refuse a version of a key for good.",
+    epilog=report.examples("sealcar keys revoke 3", "sealcar keys revoke 3 --key customer-a --yes"),
 )
 @click.argument("version")
 @click.option("--key", "alias", default="", help="Alias of the key; by default the store's.")
@@ -153,7 +161,11 @@ def revoke(admin: Admin, version: str, *, alias: str, yes: bool, as_json: bool) 
     show_holders(done.holders)
 
 
-@keys.command("report", epilog=report.examples("sealcar keys report", "sealcar keys report --json"))
+@keys.command(
+    "report",
+    short_help="Say what hangs on which version.",
+    epilog=report.examples("sealcar keys report", "sealcar keys report --json"),
+)
 @click.option("--packages", is_flag=True, help="Name every generation, not only how many.")
 @prints_json
 @asks_the_admin_socket

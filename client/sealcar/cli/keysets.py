@@ -30,6 +30,7 @@ _CLEAR: Final = (
 
 @click.command(
     "export-tink",
+    short_help="Write the keys of a variant as a Tink keyset.",
     epilog=report.examples(
         "sealcar keys export-tink ocr/det/onnx keyset.json --kek cloud",
         "sealcar keys export-tink ocr@1.2/det/onnx keyset.json --clear",

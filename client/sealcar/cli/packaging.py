@@ -54,7 +54,10 @@ def package() -> None:
     """Work on ONNX Runtime model packages in plain directories. Needs no daemon, seals nothing."""
 
 
-@package.command(short_help="Make an empty package.")
+@package.command(
+    short_help="Make an empty package.",
+    epilog=report.examples("sealcar package new ocr --name ocr --version 1.0"),
+)
 @click.argument("directory", type=_DIRECTORY)
 @click.option("--name", help="Name of the package.")
 @click.option("--version", help="Version of the package.")
@@ -66,7 +69,13 @@ def new(directory: Path, *, name: str | None, version: str | None, description: 
     click.echo(f"made {report.plain(str(directory))}")
 
 
-@package.command(short_help="Add a variant, or shared assets.")
+@package.command(
+    short_help="Add a variant, or shared assets.",
+    epilog=report.examples(
+        "sealcar package add ocr det/cpu det.onnx det.data --ep CPUExecutionProvider",
+        "sealcar package add ocr det/npu det.onnx --device npu --asset words",
+    ),
+)
 @click.argument("directory", type=_DIRECTORY)
 @click.argument("address", metavar="COMPONENT/VARIANT")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
@@ -147,7 +156,10 @@ def _only_model(files: list[str]) -> str | None:
     return models[0] if len(models) == 1 else None
 
 
-@package.command(short_help="List the variants of a package.")
+@package.command(
+    short_help="List the variants of a package.",
+    epilog=report.examples("sealcar package ls ocr", "sealcar package ls ocr --json"),
+)
 @click.argument("directory", type=_DIRECTORY)
 @prints_json
 def ls(directory: Path, *, as_json: bool) -> None:
@@ -159,7 +171,7 @@ def ls(directory: Path, *, as_json: bool) -> None:
             package_views.table(found)
 
 
-@package.command(short_help="Draw a package.")
+@package.command(short_help="Draw a package.", epilog=report.examples("sealcar package tree ocr"))
 @click.argument("directory", type=_DIRECTORY)
 @prints_json
 def tree(directory: Path, *, as_json: bool) -> None:
@@ -171,7 +183,10 @@ def tree(directory: Path, *, as_json: bool) -> None:
             package_views.tree(found)
 
 
-@package.command(short_help="Find all that is wrong with a package.")
+@package.command(
+    short_help="Find all that is wrong with a package.",
+    epilog=report.examples("sealcar package validate ocr && sealcar import ocr"),
+)
 @click.argument("directory", type=_DIRECTORY)
 @prints_json
 def validate(directory: Path, *, as_json: bool) -> None:
@@ -192,7 +207,11 @@ def validate(directory: Path, *, as_json: bool) -> None:
         click.get_current_context().exit(errors.DamagedError.exit_code)
 
 
-@package.command("hash", short_help="Print the URI of a directory as a shared asset.")
+@package.command(
+    "hash",
+    short_help="Print the URI of a directory as a shared asset.",
+    epilog=report.examples("sealcar package hash words"),
+)
 @click.argument("directory", type=_DIRECTORY)
 def hash_(directory: Path) -> None:
     """Print `sha256:` and the hash of what is in DIRECTORY, as shared assets are named by it."""
@@ -200,7 +219,12 @@ def hash_(directory: Path) -> None:
         click.echo(modelpackage.hash_directory(directory, progress=progress))
 
 
-@package.command(short_help="Rewrite a package, or save it elsewhere.")
+@package.command(
+    short_help="Rewrite a package, or save it elsewhere.",
+    epilog=report.examples(
+        "sealcar package commit ocr", "sealcar package commit ocr ocr-copy --dense"
+    ),
+)
 @click.argument("directory", type=_DIRECTORY)
 @click.argument("destination", type=_DIRECTORY, required=False)
 @click.option("--dense", is_flag=True, help="Move all components into the manifest.")
@@ -216,7 +240,10 @@ def commit(directory: Path, destination: Path | None, *, dense: bool) -> None:
     click.echo(f"wrote {report.plain(str(destination or directory))}")
 
 
-@package.command(short_help="Delete what dead commits left over.")
+@package.command(
+    short_help="Delete what dead commits left over.",
+    epilog=report.examples("sealcar package prune ocr"),
+)
 @click.argument("directory", type=_DIRECTORY)
 def prune(directory: Path) -> None:
     """Finish or clear away what commits left over in DIRECTORY when their processes died."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _STEP: Final = 1000
+CODES: Final = "Exit codes are those that `sealcar --help` lists."
 
 
 def emit(value: Mapping[str, Any]) -> None:
@@ -78,7 +79,7 @@ def nowhere() -> None:
 
 def examples(*lines: str) -> str:
     """Make the end of a command's help."""
-    return "\b\nExamples:\n  " + "\n  ".join(lines)
+    return "\b\nExamples:\n  " + "\n  ".join(lines) + "\n\n" + CODES
 
 
 def plain(text: str) -> str:

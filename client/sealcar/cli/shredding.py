@@ -31,7 +31,10 @@ FINAL: Final = (
 )
 
 
-@click.command(epilog=report.examples("sealcar keys shred ocr", "sealcar keys shred ocr@1.2 --yes"))
+@click.command(
+    short_help="Remove a package for good.",
+    epilog=report.examples("sealcar keys shred ocr", "sealcar keys shred ocr@1.2 --yes"),
+)
 @click.argument("package", metavar="NAME[@VERSION]")
 @click.option("--yes", is_flag=True, help="Do it. Without, it is only said what would be done.")
 @prints_json

@@ -16,16 +16,20 @@ from sealcar_server.cli.places import config as default_config
 from sealcar_server.hardening import process
 
 
-@click.group(short_help="Check the audit log.")
+@click.group(
+    short_help="Check the audit log.",
+    epilog=report.examples("sealcar audit verify /var/lib/sealcar/audit/*.jsonl"),
+)
 def audit() -> None:
     """Check the audit log. No daemon is asked; the key-encryption key is needed."""
 
 
 @audit.command(
+    short_help="Check that the log is as it was written.",
     epilog=report.examples(
         "sealcar audit verify /var/lib/sealcar/audit/*.jsonl",
         "sealcar audit verify --sequence 4711 --mac 4be1… /backup/audit-*.jsonl",
-    )
+    ),
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--sequence", type=click.IntRange(1), help="Of a line that is known.")

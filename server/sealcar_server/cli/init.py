@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from sealcar.cli import report
 from sealcar.errors import AlreadyExistsError, StorageError
 from sealcar_server.cli.first_key import FILE, FirstKey
 from sealcar_server.cli.places import CONFIG, home
@@ -73,7 +74,13 @@ Next:
   export SEALCAR_SOCKET={socket}"""
 
 
-@click.command()
+@click.command(
+    short_help="Make what a first daemon needs.",
+    epilog=report.examples(
+        "sealcar init try && sealcar serve --config try/sealcar.toml",
+        "sealcar init --key-uri vault:https://vault:8200/transit/sealcar --key-secret file:token",
+    ),
+)
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--key-uri",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from sealcar.address import Address
+from sealcar.cli import report
 from sealcar.errors import InvalidRequestError
 from sealcar.names import shown
 from sealcar_server import settings_reading
@@ -29,12 +30,18 @@ if TYPE_CHECKING:
 NO: Final = 1
 
 
-@click.group(short_help="Check a policy file, and explain what it decides.")
+@click.group(
+    short_help="Check a policy file, and explain what it decides.",
+    epilog=report.examples("sealcar policy check policy.toml"),
+)
 def policy() -> None:
     """Check a policy file, and explain what it decides. No daemon is asked."""
 
 
-@policy.command()
+@policy.command(
+    short_help="Say whether a file is a policy.",
+    epilog=report.examples("sealcar policy check /etc/sealcar/policy.toml"),
+)
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
     """Say whether FILE is a policy that a daemon would take, and what is wrong if it isn't.
@@ -50,7 +57,13 @@ def check(file: Path) -> None:
         click.echo(f"  {line}")
 
 
-@policy.command()
+@policy.command(
+    short_help="Say who may do what, and why.",
+    epilog=report.examples(
+        "sealcar policy explain --uid 1000 read ocr/det",
+        "sealcar policy explain --spiffe spiffe://example.org/ns/prod/sa/ocr read ocr",
+    ),
+)
 @click.option("--uid", type=click.IntRange(0, 2**32 - 2), help="Of the caller.")
 @click.option(
     "--gid",
@@ -82,8 +95,9 @@ def explain(  # noqa: PLR0913  (options of a command)
 ) -> int:
     """Say whether a caller has RIGHT on ADDRESS, and which grant decides.
 
-    ADDRESS is NAME or NAME/COMPONENT; with NAME@VERSION, pins are shown for that version only. Exit
-    code 0: yes; 1: no.
+    RIGHT is list, read, write, import, verify, export, export-plain, manage or reseal. ADDRESS is
+    NAME or NAME/COMPONENT; with NAME@VERSION, pins are shown for that version only. Exit code 0:
+    yes; 1: no.
     """
     wanted = Address.parse(address)
     if wanted.variant:

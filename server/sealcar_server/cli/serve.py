@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from sealcar.cli import report
 from sealcar_server import logs, settings, settings_reading
 from sealcar_server.cli.places import config as default_config
 from sealcar_server.hardening import process
@@ -14,7 +15,7 @@ from sealcar_server.hardening import process
 
 def _every_setting() -> str:
     """Return the table of settings for --help, so that it is never out of date."""
-    lines = ["\b", "Settings (* must be given):"]
+    lines = ["", "", "\b", "Settings (* must be given):"]
     sections = {name: name for name in settings.SECTIONS}
     sections |= {"listen": "listen.NAME", "keys": "keys.ALIAS"}
     for section, label in sections.items():
@@ -24,7 +25,14 @@ def _every_setting() -> str:
     return "\n".join(lines)
 
 
-@click.command(epilog=_every_setting())
+@click.command(
+    short_help="Run the daemon.",
+    epilog=report.examples(
+        "sealcar serve --config try/sealcar.toml",
+        "sealcar serve --set transfer.memory_limit=1GiB --metrics 127.0.0.1:9464",
+    )
+    + _every_setting(),
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
