@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from sealcar._version import __version__
 from sealcar.v1 import package_store_pb2, package_store_pb2_grpc
 
 ROOT = Path(__file__).parents[2]
-DEPENDENCIES = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())["project"]["dependencies"]
+PROJECT = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())["project"]
+DEPENDENCIES = PROJECT["dependencies"]
 
 
 def lower_bound(distribution: str) -> str:
@@ -21,6 +23,10 @@ def lower_bound(distribution: str) -> str:
     found = re.search(r">=([0-9.]+)", line)
     assert found
     return found[1]
+
+
+def test_the_release_is_that_of_the_distribution() -> None:
+    assert __version__ == PROJECT["version"]
 
 
 def test_the_lower_bounds_are_those_that_the_generated_code_demands() -> None:

@@ -7,7 +7,6 @@ it was; one entry is added to its metadata, the digest of the model that it was 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -118,6 +117,8 @@ class _Rewriting:
         return found.equals(schema.ENTRY_KEY, SOURCE_DIGEST.encode())
 
     def _digest(self) -> str:
+        import hashlib  # noqa: PLC0415  (whoever loads a model needs none)
+
         return hashlib.sha256(self._view).hexdigest()
 
     def _graph(self, span: Span) -> list[Piece]:
