@@ -1,5 +1,6 @@
-"""This release. Written here as in pyproject.toml: to ask the installed distribution takes longer
-than to connect to a daemon.
+"""This release.
+
+Written here as in pyproject.toml: to ask the installed distribution takes longer than to connect.
 """
 
 from __future__ import annotations
