@@ -11,7 +11,7 @@ export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench lock man dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench lock reference man dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -100,6 +100,10 @@ requirements/build.txt requirements/release.txt: requirements/%.txt: | $(UV)
 lock:
 	rm -f requirements/*.txt
 	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 fuzz servers image client build release)
+
+# what docs/ says of settings and metrics, from the code; a test compares
+reference: .venv/.made
+	.venv/bin/python tests/refresh_reference.py
 
 # pages for man, from the commands' own help; a distribution that is built after it carries them
 man: .venv/.made

@@ -15,6 +15,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from sealcar_server.metrics_calls import CallMetrics
 from sealcar_server.metrics_keys import KeyMetrics
 from sealcar_server.metrics_memory import MemoryMetrics
 from sealcar_server.metrics_store import StoreMetrics
@@ -58,27 +59,29 @@ class Metrics:
 
     Attributes:
         registry: all of them.
-        keys, memory, store: those of parts, which these tell themselves.
+        calls, keys, memory, store: those of parts, which these tell themselves.
     """
 
     def __init__(self) -> None:
         # they double the number of series and say little
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's
         registry = self.registry = CollectorRegistry(auto_describe=True)
+        self.calls: Final = CallMetrics(registry)
         self.keys: Final = KeyMetrics(registry)
         self.memory: Final = MemoryMetrics(registry)
         self.store: Final = StoreMetrics(registry)
         ProcessCollector(registry=registry)
         self._bytes = Counter(
             "sealcar_payload_bytes",
-            "Plaintext bytes that were read or written by clients.",
+            "Plaintext bytes that clients read, wrote or imported: through a ring, over a stream, "
+            "in one packet, as a shared segment, by grpc.",
             ["direction", "delivery"],
             registry=registry,
         )
         self._prefetched = Counter(
             "sealcar_prefetched_bytes",
-            "Plaintext bytes that were got ready before anybody read them, by where they are: "
-            "segment (decrypted), cache (their ciphertext in the page cache).",
+            "Plaintext bytes that were got ready before anybody read them: in a segment, or their "
+            "ciphertext in the page cache.",
             ["delivery"],
             registry=registry,
         )
@@ -99,38 +102,27 @@ class Metrics:
         self._denials = Counter(
             "sealcar_denials",
             "Requests that were refused, by rule: unknown (may not list), right (may list), "
-            "own-uid, peer, limit (too many of one caller).",
+            "own-uid, peer, limit (too many of one caller). A rise means a wrong policy, or "
+            "somebody trying.",
             ["rule"],
             registry=registry,
         )
         self._refusals = Counter(
             "sealcar_refusals",
-            "Callers that were refused before anything was decided, by reason.",
+            "Callers that were refused before anything was decided, by reason: "
+            f"{', '.join(REASONS)}.",
             ["reason"],
             registry=registry,
         )
         self._rolled_back = Counter(
             "sealcar_rolled_back",
-            "Older or forked generations and pointers that were refused.",
+            "Older or forked generations and pointers that were refused; alert on any.",
             registry=registry,
         )
         self._isolation = Gauge(
             "sealcar_isolation",
-            "1 for what keeps clients apart from the daemon: uid, or none.",
+            "1 for what keeps clients apart from the daemon: uid, or none; alert on none.",
             ["mode"],
-            registry=registry,
-        )
-        self._calls = Counter(
-            "sealcar_grpc_requests",
-            "gRPC calls that have ended, by method and status code.",
-            ["method", "code"],
-            registry=registry,
-        )
-        self._call_seconds = Histogram(
-            "sealcar_grpc_request_seconds",
-            "Time from a gRPC call's start to its end.",
-            ["method"],
-            buckets=_SECONDS,
             registry=registry,
         )
         self._draining = Gauge(
@@ -150,17 +142,19 @@ class Metrics:
         )
         self._policy_broken = Gauge(
             "sealcar_policy_broken",
-            "1 while the policy's file can't be used and the one read before is in force.",
+            "1 while the policy's file can't be used and the one read before is in force; "
+            "alert on it.",
             registry=registry,
         )
         self._certificate_end = Gauge(
             "sealcar_tls_certificate_end_timestamp_seconds",
-            "When the daemon's certificate stops being good, in seconds since 1970.",
+            "When the daemon's certificate expires, in seconds since 1970; alert some time before.",
             registry=registry,
         )
         self._certificate_broken = Gauge(
             "sealcar_tls_broken",
-            "1 while the files of [tls] can't be used and those read before are in force.",
+            "1 while the files of [tls] can't be used and those read before are in force; "
+            "alert on it.",
             registry=registry,
         )
         self._locked = Gauge(
@@ -175,17 +169,18 @@ class Metrics:
         )
         self._audit_writable = Gauge(
             "sealcar_audit_writable",
-            "0 while the audit log can't be written.",
+            "0 while the audit log can't be written; alert on it.",
             registry=registry,
         )
         # a daemon without an audit log lacks nothing that could be written
         self._audit_writable.set(1)
         self._audit_lag = Gauge(
             "sealcar_audit_lag_seconds",
-            "For how long the oldest line of the audit log waits that may not be on the disk yet.",
+            "For how long the oldest line of the audit log waits that may not be on the disk yet; "
+            "alert if it stays above audit.sync_interval.",
             registry=registry,
         )
-        self._build = Info("sealcar_build", "The daemon's release.", registry=registry)
+        self._build = Info("sealcar_build", "The daemon's release; always 1.", registry=registry)
 
     def started(
         self, release: str, isolation: str, memory_limit: int, aliases: Iterable[str] = ()
@@ -276,11 +271,6 @@ class Metrics:
     def follow_lock(self, locked: Callable[[], bool]) -> None:
         """Ask this whenever somebody looks."""
         self._locked.set_function(locked)
-
-    def called(self, method: str, code: str, seconds: float) -> None:
-        """Count a gRPC call that ended."""
-        self._calls.labels(method, code).inc()
-        self._call_seconds.labels(method).observe(seconds)
 
     def policy(self, generation: int, broken: bool) -> None:  # noqa: FBT001  (a hook's argument)
         """Record which policy is in force, and whether the file could be one."""

@@ -26,7 +26,8 @@ class KeyMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._cache = Counter(
             "sealcar_key_cache",
-            "Package keys that were looked up (hit, miss), or left (expired, forgotten).",
+            "Package keys looked up in the cache (hit, miss), and gone from it (expired, "
+            "forgotten: refused by the provider or an operator, or dropped by a lock).",
             ["result"],
             registry=registry,
         )
@@ -41,13 +42,15 @@ class KeyMetrics:
         )
         self._answer = Gauge(
             "sealcar_key_provider_last_answer_timestamp_seconds",
-            "When the key's provider last answered, in seconds since 1970.",
+            "When the key's provider last answered, in seconds since 1970; nobody asks it while "
+            "no key is needed or cached.",
             ["alias"],
             registry=registry,
         )
         self._calls = Counter(
             "sealcar_key_provider_calls",
-            "Requests to a key's provider that have ended, by what came of them.",
+            "Requests to a key's provider that have ended, by what came of them: done, refused, "
+            "unavailable, failed.",
             ["alias", "operation", "outcome"],
             registry=registry,
         )

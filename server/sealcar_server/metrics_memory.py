@@ -61,8 +61,13 @@ class MemoryMetrics:
         self._transfers = gauge("transfers", "Payloads that are on their way by a data socket.")
         self._rings = gauge("rings", "Rings that are shared with clients.")
         self._memory = gauge("memory_bytes", "Memory of all rings and segments together.")
-        self.limit: Final = gauge("memory_limit_bytes", "The most that rings and segments take.")
-        self._waiting = gauge("memory_waiting", "Transfers that wait for memory.")
+        self.limit: Final = gauge(
+            "memory_limit_bytes", "The most that all rings and segments may take."
+        )
+        self._waiting = gauge(
+            "memory_waiting",
+            "Transfers that wait for memory; how long they waited is the phase memory.",
+        )
         self._workers = gauge("workers", "Threads that seal and open.")
         self._queued = gauge("work_queued", "Pieces of payloads that wait for a worker.")
         self._segments = gauge(
@@ -70,7 +75,7 @@ class MemoryMetrics:
         )
         self._segment_bytes = gauge(
             "segment_bytes",
-            "Memory of segments, by whether their pages are locked or may be swapped.",
+            "Memory of segments: locked, or unlocked, which may be swapped.",
             "pages",
         )
 

@@ -34,10 +34,14 @@ class StoreMetrics:
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"sealcar_store_{name}", text, registry=registry)
 
-        self._packages = gauge("packages", "Packages in the store, as last counted.")
-        self._versions = gauge("versions", "Versions of packages, as last counted.")
-        self._generations = gauge("generations", "Generations of versions, as last counted.")
-        self._bytes = gauge("bytes", "Disk that all generations take, as last counted.")
+        self._packages = gauge(
+            "packages",
+            "Packages in the store; this and the next three are counted once a minute, less often "
+            "if that takes long.",
+        )
+        self._versions = gauge("versions", "Versions of packages.")
+        self._generations = gauge("generations", "Generations of versions.")
+        self._bytes = gauge("bytes", "Disk that all generations take, each file once.")
         self._free = gauge("free_bytes", "Disk that is left where the store is.")
         self._counted = gauge(
             "counted_timestamp_seconds", "When the store was last counted, in seconds since 1970."

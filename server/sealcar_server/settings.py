@@ -24,6 +24,7 @@ from sealcar_server.settings_sections import (
     Spec,
     Store,
     Tls,
+    Traces,
     Transfer,
     Transit,
 )
@@ -39,6 +40,7 @@ class Settings:
     listen: Mapping[str, Listen]
     admin: Admin
     metrics: Metrics
+    traces: Traces
     tls: Tls
     store: Store
     keys: Mapping[str, Key]
@@ -58,6 +60,7 @@ Section = (
     | Listen
     | Admin
     | Metrics
+    | Traces
     | Tls
     | Store
     | Key
@@ -75,6 +78,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "daemon": Daemon,
     "admin": Admin,
     "metrics": Metrics,
+    "traces": Traces,
     "tls": Tls,
     "store": Store,
     "policy": PolicyFile,
@@ -92,11 +96,19 @@ NAMED: Final[Mapping[str, type[Section]]] = {"listen": Listen, "keys": Key}
 
 @dataclass(frozen=True)
 class KeyInfo:
-    """One key of a section, as messages and help need it."""
+    """One key of a section, as messages and help need it.
+
+    Attributes:
+        kind: what is allowed.
+        purpose: what it is for.
+        required: whether there is no default.
+        default: the value; None: none.
+    """
 
     kind: kinds.Kind[Any]
     purpose: str
     required: bool
+    default: object = None
 
 
 def keys_of(section: str) -> Mapping[str, KeyInfo]:
@@ -107,5 +119,6 @@ def keys_of(section: str) -> Mapping[str, KeyInfo]:
     for one in fields(table):
         spec: Spec = hints[one.name].__metadata__[0]
         required = one.default is MISSING and one.default_factory is MISSING
-        found[one.name] = KeyInfo(spec.kind, spec.purpose, required)
+        default = None if one.default is MISSING else one.default
+        found[one.name] = KeyInfo(spec.kind, spec.purpose, required, default)
     return found

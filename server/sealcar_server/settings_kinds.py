@@ -31,6 +31,11 @@ _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|min|h|d)?")
 _SECONDS: Final = {"ms": 0.001, "": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}
 _MODE: Final = re.compile(r"0?[0-7]{3}")
 _ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
+# no user and no password: they would be a secret in plain settings
+_ENDPOINT: Final = re.compile(
+    r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[1-9]\d{0,3}|:[1-5]\d{4}|:6[0-4]\d{3})?"
+    r"(?:/[A-Za-z0-9._~/-]*)?"
+)
 _MAX_PORT: Final = 65535
 
 
@@ -41,10 +46,12 @@ class Kind(Generic[T]):
     Attributes:
         allowed: for messages, completes "must be".
         read: makes the value from what was written and the directory that relative paths are of.
+        written: writes a value as it stands in a file, without quotes.
     """
 
     allowed: str
     read: Callable[[object, Path], T]
+    written: Callable[[T], str] = str
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,7 @@ def size(lowest: int) -> Kind[int]:
             raise ValueError(f"{shown(value)} is too small")
         return total
 
-    return Kind(f'bytes, or text such as "256MiB"; at least {lowest}', read)
+    return Kind(f'bytes, or text such as "256MiB"; at least {lowest}', read, sizes.written)
 
 
 def duration(lowest: float, highest: float) -> Kind[float]:
@@ -123,7 +130,8 @@ def duration(lowest: float, highest: float) -> Kind[float]:
             raise ValueError(f"{shown(value)} is out of range")
         return seconds
 
-    return Kind(f'seconds from {lowest:g} to {highest:g}, or text such as "5min"', read)
+    allowed = f'seconds from {lowest:g} to {highest:g}, or text such as "5min"'
+    return Kind(allowed, read, lambda seconds: f"{seconds:g}")
 
 
 def path() -> Kind[Path]:
@@ -228,7 +236,7 @@ def mode() -> Kind[int]:
             raise ValueError(f"{shown(value)} is not a mode")
         return int(value, 8)
 
-    return Kind('a mode in quotes, such as "0660"', read)
+    return Kind('a mode in quotes, such as "0660"', read, lambda mode: f"{mode:04o}")
 
 
 def group() -> Kind[int | None]:
@@ -258,6 +266,20 @@ def address() -> Kind[Address | None]:
         return Address(match["host"].strip("[]"), int(match["port"]))
 
     return Kind('"HOST:PORT" (port 0: any that is free), or "off"', read)
+
+
+def endpoint() -> Kind[str | None]:
+    """Where something is sent over HTTP, or nothing is."""
+
+    def read(value: object, _base: Path) -> str | None:
+        if value == "off":
+            return None
+        text = _text(value)
+        if not _ENDPOINT.fullmatch(text):
+            raise ValueError(f"{shown(text)} is no such address")
+        return text
+
+    return Kind('"http://HOST:PORT/PATH", or https, or "off"', read)
 
 
 def trust_domain() -> Kind[str]:

@@ -74,6 +74,15 @@ class Metrics:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Traces:
+    """[traces]: OpenTelemetry, by the extra `otel`."""
+
+    endpoint: Annotated[
+        str | None, Spec(kinds.endpoint(), "collector, OTLP over HTTP, that gets spans of requests")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tls:
     """[tls]: gRPC on TCP, for callers with certificates; all of it or nothing."""
 
@@ -221,7 +230,8 @@ class Audit:
         ),
     ] = "required"
     dir: Annotated[
-        Path | None, Spec(kinds.path(), "directory of the audit log; by default of the state")
+        Path | None,
+        Spec(kinds.path(), "directory of the audit log; by default `audit` in daemon.state_dir"),
     ] = None
     sync_interval: Annotated[
         float, Spec(kinds.duration(0.05, 60), "how long a line may not be on the disk yet")

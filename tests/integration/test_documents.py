@@ -9,16 +9,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+import refresh_reference
 from support import models
 from support.daemon import Daemon, environment, run_command
 
 from sealcar import errors
-from sealcar_server import settings
 from sealcar_server.access.policy import Policy
-from sealcar_server.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,38 +137,11 @@ def test_what_was_run_is_what_the_locks_hold() -> None:
             assert any(f"{name} {found[1]}" in cell for cell in cells)
 
 
-def test_every_setting_is_described_as_the_code_has_it() -> None:
-    described = {cells[0].strip("`"): cells[1:] for cells in rows(OPERATIONS, "Settings")}
-    named = {"listen": "listen.NAME", "keys": "keys.ALIAS"}
-    expected = {
-        f"{named.get(section, section)}.{key}": info
-        for section in {**settings.SECTIONS, **settings.NAMED}
-        for key, info in settings.keys_of(section).items()
-    }
-    assert described.keys() == expected.keys()
-    for name, info in expected.items():
-        purpose, allowed, default = described[name]
-        assert (purpose, allowed) == (info.purpose, info.kind.allowed)
-        assert (default == "required") is info.required, name
-
-
-def test_every_metric_is_described_with_its_labels() -> None:
-    described = {
-        cells[0].strip("`"): {label.strip() for label in cells[1].split(",") if label.strip()}
-        for cells in rows(OPERATIONS, "Metrics")
-    }
-    registry: Any = Metrics().registry
-    # what is about the process comes from the library, and is described there
-    ours = [one for one in registry._collector_to_names if hasattr(one, "describe")]
-    expected = {
-        metric.name + {"counter": "_total", "info": "_info"}.get(metric.type, ""): set(
-            collector._labelnames
-        )
-        for collector in ours
-        for metric in collector.describe()
-    }
-    described["sealcar_build_info"] = set()  # its labels are given when the daemon starts
-    assert described == expected
+@pytest.mark.parametrize("page", ["settings.md", "metrics.md"])
+def test_what_a_page_says_of_settings_and_metrics_is_what_the_code_says(page: str) -> None:
+    text = ROOT.joinpath("docs", page).read_text()
+    assert refresh_reference.MADE.search(text)
+    assert refresh_reference.made(text) == text, "the remedy is `make reference`"
 
 
 def test_every_exit_code_is_described() -> None:
