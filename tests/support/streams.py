@@ -43,7 +43,12 @@ def seal(
 
 
 def opened(
-    path: Path, key: PayloadKey, sealed: SealedSize | None = None, scratch: Scratch | None = None
+    path: Path,
+    key: PayloadKey,
+    sealed: SealedSize | None = None,
+    scratch: Scratch | None = None,
+    *,
+    at_once: bool = False,
 ) -> SealedReader:
     """Open a sealed file; without a record, as one that commits to whatever the file holds."""
     if sealed is None:
@@ -54,6 +59,7 @@ def opened(
         commitment=sealed.commitment,
         plain_size=sealed.plain_size,
         scratch=scratch or Scratch(key.params.segment),
+        at_once=at_once,
     )
 
 

@@ -25,6 +25,7 @@ from sealcar.errors import (
 from sealcar_server.sealing.derivation import PayloadKey
 from sealcar_server.sealing.descriptor import Descriptor
 from sealcar_server.sealing.layout import FIRST_PIECE, PIECE, SEGMENT, Layout
+from sealcar_server.sealing.reader import SMALL
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.sealing.stream import fresh_header
 from sealcar_server.sealing.writer import SealedSize, SealedWriter
@@ -141,6 +142,30 @@ def test_a_forged_last_segment_is_found_at_opening_and_leaves_nothing(
         opened(path, KEY, sealed, scratch)
     assert (caught.value.place.offset, caught.value.place.length) == (SIZE - 1000, 1000)
     assert not any(scratch.plain)
+
+
+@pytest.mark.parametrize("size", [SMALL + 1, FIRST_PIECE])
+def test_the_only_segment_of_what_is_read_at_once_is_checked_once_and_then(
+    size: int, path: Path
+) -> None:
+    sealed, scratch = seal(path, KEY, os.urandom(size)), Scratch()
+    with opened(path, KEY, sealed, scratch, at_once=True) as reader:
+        assert (scratch.open_seconds, reader.whole) == (0.0, None)
+    flip(path, path.stat().st_size - 500)
+    with (
+        opened(path, KEY, sealed, scratch, at_once=True) as reader,
+        pytest.raises(NotAuthenticError),
+    ):
+        reader.read_segment(0, scratch)
+    assert not any(scratch.plain)
+
+
+@pytest.mark.parametrize("size", [SMALL, SIZE])
+def test_all_else_that_is_read_at_once_is_checked_when_it_is_opened(size: int, path: Path) -> None:
+    sealed = seal(path, KEY, os.urandom(size))
+    flip(path, path.stat().st_size - 500)
+    with pytest.raises(NotAuthenticError):
+        opened(path, KEY, sealed, at_once=True)
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from sealcar.v1 import common_pb2
     from sealcar_server.access.permit import Permit
     from sealcar_server.endpoints.connection import Connection
+    from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.service.payload_source import PayloadSource
+    from sealcar_server.service.values import ScopeKey
     from sealcar_server.service.writing import PayloadSink
 
 _PAGE: Final = 60_000
@@ -89,17 +91,20 @@ class Requests:
         """Open a payload, here if that can't take long, and go on with it."""
         key = messages.scope_key(scope)
         if self._door.is_warm(key) and self._payloads.remembers(key):
-            then(self._payloads.read(self._principal, key, name, self._door.scratch))
+            then(self._open_payload(key, name, self._door.scratch))
             return
 
         def work() -> PayloadSource:
-            return self._payloads.read(self._principal, key, name, self._door.chore_scratch())
+            return self._open_payload(key, name, self._door.chore_scratch())
 
         def warmed(opened: PayloadSource) -> None:
             self._door.warmed(key)
             then(opened)
 
         self._prepare(work, warmed, lambda opened: opened.close())
+
+    def _open_payload(self, key: ScopeKey, name: str, scratch: Scratch) -> PayloadSource:
+        return self._payloads.read(self._principal, key, name, scratch, at_once=True)
 
     def _share(self, opened: PayloadSource) -> None:
         try:

@@ -37,6 +37,8 @@ class SealedReader(Closing):
         commitment: of the record.
         plain_size: of the record.
         scratch: where the last segment is checked.
+        at_once: all of it is read next: so the only segment of a payload that isn't small is
+            checked then, and not now too.
 
     Attributes:
         layout: of the file.
@@ -52,16 +54,26 @@ class SealedReader(Closing):
     whole: bytes | None
 
     def __init__(
-        self, fd: int, key: PayloadKey, *, commitment: bytes, plain_size: int, scratch: Scratch
+        self,
+        fd: int,
+        key: PayloadKey,
+        *,
+        commitment: bytes,
+        plain_size: int,
+        scratch: Scratch,
+        at_once: bool = False,
     ) -> None:
         self._file = Descriptor(fd)
         self._failure: NotAuthenticError | TruncatedError | None = None
         try:
             self.layout = _layout(fd, key, plain_size)
             self._cipher = _committed(fd, key, commitment)
-            span = self.read_segment(self.layout.count - 1, scratch)
-            small = span.plain_size == plain_size <= SMALL
-            self.whole = bytes(scratch.plain[:plain_size]) if small else None
+            self.whole = None
+            only = self.layout.count == 1
+            if not (only and at_once and plain_size > SMALL):
+                self.read_segment(self.layout.count - 1, scratch)
+                small = only and plain_size <= SMALL
+                self.whole = bytes(scratch.plain[:plain_size]) if small else None
         except BaseException:
             self.close()
             raise

@@ -20,7 +20,7 @@ class PayloadSource(Closing):
     Attributes:
         scope: resolved.
         payload: what is read.
-        reader: its last segment has been checked.
+        reader: its last segment has been checked, unless it is the only one and is read next.
         permit: to be checked while it is read.
     """
 

@@ -93,9 +93,22 @@ class Payloads:
             return OpenedVariant(_resolved(scope, opened), variant_value(opened, variant))
 
     def read(
-        self, principal: Principal, scope: ScopeKey, name: str, scratch: Scratch
+        self,
+        principal: Principal,
+        scope: ScopeKey,
+        name: str,
+        scratch: Scratch,
+        *,
+        at_once: bool = False,
     ) -> PayloadSource:
         """Open a payload of exactly one generation; nothing of it is visible before its checks.
+
+        Args:
+            principal: who reads.
+            scope: of the payload.
+            name: of the payload.
+            scratch: for what is checked now.
+            at_once: as `SealedReader`.
 
         Raises:
             NotFoundError: there is none, or none that the caller may know of.
@@ -113,7 +126,7 @@ class Payloads:
                 self._entrance.bind(permit, opened)
                 with during("open", payload=name, **place_of(resolved)):
                     held = opened.payload(scope.component, scope.variant, name)
-                    reader = open_reader(self._opener, opened, held, scratch)
+                    reader = open_reader(self._opener, opened, held, scratch, at_once=at_once)
                 unaccounted.callback(reader.close)
             unaccounted.pop_all()
         return PayloadSource(resolved, payload_value(held.payload, name), reader, permit)

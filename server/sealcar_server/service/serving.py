@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_reader(
-    opener: Opener, opened: OpenedPackage, held: Held, scratch: Scratch
+    opener: Opener, opened: OpenedPackage, held: Held, scratch: Scratch, *, at_once: bool = False
 ) -> SealedReader:
     """Open a payload's file against its record.
 
@@ -35,13 +35,20 @@ def open_reader(
         raise UnknownFormatError("the payload is stored in plain: this release serves sealed ones")
     with opener.keys(opened) as keys:
         key = payload_key(keys, held)
-    return reader_of(open_file(opened, held), key, payload, scratch)
+    return reader_of(open_file(opened, held), key, payload, scratch, at_once=at_once)
 
 
-def reader_of(fd: int, key: PayloadKey, payload: RecordPayload, scratch: Scratch) -> SealedReader:
+def reader_of(
+    fd: int, key: PayloadKey, payload: RecordPayload, scratch: Scratch, *, at_once: bool = False
+) -> SealedReader:
     """Open a sealed file against its record; takes over `fd`, and raises as `SealedReader`."""
     return SealedReader(
-        fd, key, commitment=payload.commitment, plain_size=payload.size, scratch=scratch
+        fd,
+        key,
+        commitment=payload.commitment,
+        plain_size=payload.size,
+        scratch=scratch,
+        at_once=at_once,
     )
 
 

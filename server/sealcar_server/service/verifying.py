@@ -91,7 +91,9 @@ class _Check:
 
     def run(self) -> Iterator[int]:
         """Read it all, telling how far; DamagedError if it isn't what it should be."""
-        with open_reader(self._opener, self._opened, self._held, self._scratch) as reader:
+        with open_reader(
+            self._opener, self._opened, self._held, self._scratch, at_once=True
+        ) as reader:
             for index in range(reader.layout.count):
                 yield self._read(reader, index)
         if self._sha256 is not None:
