@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 BIG = varied(20 * MIB)
+RING_FULL = varied(7 * MIB)
 WRONG_STATE = common_pb2.ERROR_REASON_WRONG_STATE
 INVALID = common_pb2.ERROR_REASON_INVALID_REQUEST
 READ = pb.ClientPacket(read=payloads_pb2.ReadRequest(scope=SCOPE, name="small"))
@@ -162,6 +164,22 @@ def test_a_piece_that_can_not_be_ends_the_write_of_a_stream(
         refused(client, WRONG_STATE)
 
 
+def test_a_piece_that_comes_before_its_write_was_granted_ends_the_stream(daemon: Daemon) -> None:
+    with RawStream(daemon) as client:
+        transaction = client.start_write("x", 5)
+        client.piece(0, 0, 5, last=True)
+        client.sock.sendall(b"first")
+        assert client.packet().WhichOneof("packet") == "written"
+        kind = common_pb2.PAYLOAD_KIND_BLOB
+        second = payloads_pb2.WriteBegin(transaction=transaction, name="y", kind=kind)
+        client.sock.sendall(
+            framed(pb.ClientPacket(write=second).SerializeToString())
+            + framed(pb.ClientPacket(piece=pb.Piece(size=5, last=True)).SerializeToString())
+        )
+        # without a byte of it: it would have come to where the write before had its memory
+        refused(client, WRONG_STATE)
+
+
 def test_a_write_that_stops_in_mid_piece_ends_when_patience_does(daemon: Daemon) -> None:
     with RawStream(daemon) as client:
         client.start_write("x")
@@ -182,6 +200,15 @@ def test_a_stream_that_is_never_read_holds_nobody_up(daemon: Daemon) -> None:
     finally:
         for one in slow:
             one.close()
+
+
+def test_who_sends_no_more_is_gone_and_his_transfer_too(daemon: Daemon) -> None:
+    with RawStream(daemon) as client:
+        client.start_read("big")
+        client.sock.shutdown(socket.SHUT_WR)
+        with daemon.connect() as other:
+            until(lambda: other.state().transfers == 0)
+        assert len(client.take(len(BIG))) < len(BIG)
 
 
 def _hung_up(sock: socket.socket) -> bool:
@@ -245,10 +272,11 @@ def test_nobody_else_is_believed_to_be_the_daemon_of_a_stream(tmp_path: Path) ->
             assert accepted.recv(100) == b"", "nothing was said to it"
 
 
-def test_a_lock_lets_no_more_bytes_out_of_a_stream(tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", [BIG, RING_FULL], ids=["more", "as much"])
+def test_a_lock_lets_no_more_bytes_out_of_a_stream(tmp_path: Path, data: bytes) -> None:
     with Daemon(tmp_path) as daemon:
         with daemon.connect() as client:
-            publish(client, {"big": BIG, "small": b"small"})
+            publish(client, {"big": data, "small": b"small"})
         with RawStream(daemon) as slow:
             slow.start_read("big")
             time.sleep(0.2)
@@ -256,7 +284,21 @@ def test_a_lock_lets_no_more_bytes_out_of_a_stream(tmp_path: Path) -> None:
             found, end = slow.pieces()
             assert end.error.reason == common_pb2.ERROR_REASON_LOCKED, end
             # what lay in the socket's buffer before, and zeros for the rest of its piece
-            told = sum(len(data.rstrip(b"\0")) for data in found.values())
+            told = sum(len(piece.rstrip(b"\0")) for piece in found.values())
             assert told < 4 * MIB, "what was ready beyond that was never sent"
         with daemon.connect(delivery="stream") as client, pytest.raises(LockedError):
             client.scope(PACKAGE, COMPONENT, VARIANT).read("small")
+
+
+def test_a_daemon_that_ends_waits_for_what_a_stream_has_not_taken_yet(tmp_path: Path) -> None:
+    with Daemon(tmp_path) as daemon:
+        with daemon.connect() as client:
+            publish(client, {"big": RING_FULL, "small": b"small"})
+        with RawStream(daemon) as slow:
+            slow.start_read("big")
+            time.sleep(0.2)
+            os.kill(daemon.pid, signal.SIGTERM)
+            time.sleep(0.5)
+            found, end = slow.pieces()
+            assert end.done.size == len(RING_FULL), end
+            assert b"".join(found[at] for at in sorted(found)) == RING_FULL

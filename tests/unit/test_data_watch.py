@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from functools import partial
 from typing import TYPE_CHECKING
@@ -67,6 +68,33 @@ def test_many_connections_of_one_are_no_more_turns_than_another_s_one(
     assert len(read) == 43
     for each in (*crowd, other):
         each.close()
+
+
+def test_what_no_descriptor_tells_of_has_its_owner_s_turns_too(
+    watch: Watch, read: list[str]
+) -> None:
+    other = Line(watch, "b", read)
+    for number in range(20):
+        watch.give_turn("a", partial(read.append, f"a{number}"))
+    other.send("1", "2")
+    take(watch, 6)
+    assert read == ["a0", "b1", "a1", "b2", "a2", "a3"]
+    other.close()
+
+
+def test_who_is_armed_again_before_its_turn_has_one_turn(watch: Watch) -> None:
+    calls: list[int] = []
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        watch.give_turn("a", lambda: None)
+        watch.give_turn("a", lambda: None)
+        watch.add(ours.fileno(), "a", lambda: calls.append(1), events=0)
+        for _ in range(2):
+            watch.arm(ours.fileno(), select.EPOLLOUT)
+            take(watch, 1)
+        take(watch, 5)
+        watch.remove(ours.fileno())
+    assert len(calls) == 1
 
 
 def test_who_is_watched_no_longer_has_no_turn_though_his_number_is_used_again(

@@ -77,5 +77,5 @@ def _check_peer(sock: socket.socket, expected: int, location: Location) -> None:
     _, uid, _ = _UCRED.unpack(raw)
     if uid != expected:
         raise _WrongPeerError(
-            f"uid {uid} listens on {location.data}, but the daemon must have uid {expected}"
+            f"uid {uid} listens at {location.directory}, but the daemon must have uid {expected}"
         )

@@ -96,7 +96,8 @@ class Pool:
                 return connection, start(connection)
             except NoSharedMemoryError as error:
                 self.give_back(connection)
-                if not self.delivery.falls_back(error):
+                # after a stream there is no other way to try
+                if connection.delivery == "stream" or not self.delivery.falls_back(error):
                     raise
             except BaseException:
                 self.give_back(connection)

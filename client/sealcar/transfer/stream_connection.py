@@ -53,9 +53,14 @@ class StreamConnection(DataConnection):
 
     def hand_over(self, piece: pb.Piece) -> bool:
         """Send a piece and its bytes: the slot may be used again."""
-        super().hand_over(piece)
         data = _memory(self.ring(writable=True).address(piece.slot, piece.size), piece.size)
-        self._sending(lambda: self._sock.sendall(data, socket.MSG_NOSIGNAL))
+        try:
+            super().hand_over(piece)
+            self._sending(lambda: self._sock.sendall(data, socket.MSG_NOSIGNAL))
+        except BaseException:
+            # interrupted: whatever came next would be taken for the rest of the piece
+            self._broken(UnavailableError("a piece was sent in part"))
+            raise
         return True
 
     def close(self) -> None:

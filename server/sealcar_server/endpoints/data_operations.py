@@ -118,6 +118,8 @@ class ReadOperation(Operation):
         self._opened = opened
         self._source = SealedSource(opened.reader)
         self._lending = Lending(SLOTS, self._source.spent)
+        self._leaving = False
+        self._broken_off: SealcarError | None = None
 
     @property
     def waits_for_client(self) -> bool:
@@ -140,10 +142,20 @@ class ReadOperation(Operation):
         for slot in range(slots):
             connection.door.services.engine.put(self._flow, Token(slot))
 
+    def stop(self, reason: SealcarError) -> None:
+        """End it early."""
+        self._broken_off = self._broken_off or reason
+        if self._leaving:
+            self._ended(reason)
+        else:
+            super().stop(reason)
+
     def refill(self, slot: int) -> None:
         """Use a slot of the read ring that the client gave back."""
         self._lending.returned(slot)
-        if self._flow is not None:
+        if self._leaving:
+            self._ended(None)
+        elif self._flow is not None:
             self._connection.door.services.engine.put(self._flow, Token(slot))
 
     def _announce(self, slot: int, offset: int, size: int) -> None:
@@ -152,6 +164,12 @@ class ReadOperation(Operation):
         self._connection.send(pb.DaemonPacket(piece=pb.Piece(slot=slot, offset=offset, size=size)))
 
     def _ended(self, error: SealcarError | None) -> None:
+        # a client has what lies in its ring, but of a stream only what was sent
+        if self._connection.line.delivery == "stream" and self._connection.rings.lent:
+            error = error or self._broken_off
+            self._leaving = error is None
+            if self._leaving:
+                return
         self._opened.close()
         self._source.spent.tell(self._connection.door.services.meter)
         self._leave("read", self._source.size, error)

@@ -234,10 +234,12 @@ class DataSocket:
         self._connections.add(connection)
         self._of_uid[peer.principal.uid] += 1
         serve = partial(self._serve, connection.readable, connection)
+        account = peer.principal.account
         if isinstance(line, StreamLine):
-            line.begin(peer.principal.account, lambda: self._door.post(serve))
+            turn = partial(self._watch.give_turn, account, serve)
+            line.begin(account, lambda: self._door.post(turn))
         else:
-            self._watch.add(sock.fileno(), peer.principal.account, serve)
+            self._watch.add(sock.fileno(), account, serve)
         limits = self._limits
         if (
             len(self._connections) > limits.connections

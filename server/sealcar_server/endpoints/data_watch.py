@@ -25,12 +25,14 @@ class Watched:
 
     Attributes:
         again: it is watched again after its turn; else somebody arms it.
+        due: it waits for its turn.
     """
 
     fd: int
     owner: Hashable
     call: Callable[[], None]
     again: bool = True
+    due: bool = False
     gone: bool = False
 
 
@@ -67,17 +69,23 @@ class Watch:
             with contextlib.suppress(OSError, ValueError):
                 self._epoll.unregister(fd)
 
+    def give_turn(self, owner: Hashable, call: Callable[[], None]) -> None:
+        """Have something called in its owner's turn that no descriptor tells of."""
+        self._queue(Watched(-1, owner, call, again=False))
+
     def turns(self, timeout: float, most: int) -> Iterator[Callable[[], None]]:
         """Wait until something can be read, and yield what is to be called, at most so many."""
         for fd, _ in self._epoll.poll(0 if self._due else timeout):
             watched = self._watched.get(fd)
-            if watched is not None:
-                self._due.setdefault(watched.owner, deque()).append(watched)
+            # one that was armed by others meanwhile has no second turn by that
+            if watched is not None and not watched.due:
+                self._queue(watched)
         for _ in range(most):
             if not self._due:
                 return
             owner, queue = self._due.popitem(last=False)
             watched = queue.popleft()
+            watched.due = False
             if queue:
                 self._due[owner] = queue
             if not watched.gone:
@@ -88,3 +96,7 @@ class Watch:
     def close(self) -> None:
         """Watch nothing any more."""
         self._epoll.close()
+
+    def _queue(self, watched: Watched) -> None:
+        watched.due = True
+        self._due.setdefault(watched.owner, deque()).append(watched)

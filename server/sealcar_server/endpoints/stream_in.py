@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -46,13 +45,19 @@ class Inflow:
         """Whether there is no room for the piece that comes now."""
         return self._then == self._place and not self._free
 
-    def use(self, ring: Ring) -> None:
-        """Put the bytes of pieces into this ring from now on."""
+    def begin(self, ring: Ring) -> None:
+        """Put the bytes of pieces into this ring, all of which is free: a write begins."""
+        self._free = deque(range(ring.slots))
         self._ring = ring
 
-    def begin(self) -> None:
-        """Have every slot free: a write begins."""
-        self._free = deque(range(self._ring.slots if self._ring else 0))
+    def end(self) -> None:
+        """Take no piece any more: a write has ended, and its ring may be given up."""
+        self._ring = None
+
+    def clear(self) -> None:
+        """Forget everything; nothing is taken any more."""
+        self._ring = None
+        self._expect_message()
 
     def free(self, slot: int) -> None:
         """Have one more slot."""
@@ -66,7 +71,7 @@ class Inflow:
             EOFError: the client has closed.
             DeniedError: another process sent it, or it brought descriptors.
             InvalidRequestError: it is over a limit, or no message.
-            ViolationError: a piece without a write.
+            ViolationError: a piece without a write, or what isn't said on a stream.
             OSError: the connection is broken.
         """
         while True:
@@ -103,10 +108,11 @@ class Inflow:
         except DecodeError:
             raise InvalidRequestError("not a ClientPacket") from None
         self._expect_message()
-        if packet.WhichOneof("packet") != "piece":
+        kind = packet.WhichOneof("packet")
+        if kind == "free":
+            raise ViolationError(WrongStateError("a stream has no slots to give back"))
+        if kind != "piece":
             return packet
-        if self._ring is None:
-            raise ViolationError(WrongStateError("a piece came without a write"))
         if packet.piece.size > SEGMENT:
             raise InvalidRequestError(f"a piece has at most {SEGMENT} bytes")
         self._packet = packet
@@ -114,13 +120,15 @@ class Inflow:
         return None
 
     def _place(self) -> None:
-        if self._ring is None or not self._free:
+        ring = self._ring
+        if ring is None:
+            raise ViolationError(WrongStateError("a piece came without a write"))
+        if not self._free:
             raise BlockingIOError
         piece = self._packet.piece
         # whatever the client thinks: it has no slots
         piece.slot = self._free.popleft()
-        room = (ctypes.c_char * piece.size).from_address(self._ring.address(piece.slot))
-        self._expect(memoryview(room).cast("B"), self._placed)
+        self._expect(ring.room(piece.slot, piece.size), self._placed)
 
     def _placed(self) -> pb.ClientPacket:
         self._expect_message()

@@ -8,7 +8,6 @@ bytes are sent, and a piece is announced when its bytes have come.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import select
 import socket as sockets
 import threading
@@ -30,8 +29,9 @@ if TYPE_CHECKING:
     from sealcar_server.endpoints.stream_mover import Mover
     from sealcar_server.transfer.metering import Meter
 
-_MOST: Final = 32  # packets that wait for the connection, slots that come back among them
 _TURN: Final = 4  # packets, before another stream has its turn
+_OF_TRANSFERS: Final = frozenset({"piece", "free"})  # no more of them than slots
+_ENDS: Final = frozenset({"written", "error"})
 
 
 class StreamLine:
@@ -53,7 +53,8 @@ class StreamLine:
         self._arrived: deque[pb.ClientPacket | Exception | None] = deque()
         self._deliver: Callable[[], None] = lambda: None
         self._read_ring: Ring | None = None
-        self._ended = self._closed = False
+        self._write_ring: Ring | None = None
+        self._asked = self._ended = self._closed = False
         self._moving, self._arming = threading.Lock(), threading.Lock()
 
     def begin(self, owner: Hashable, deliver: Callable[[], None]) -> None:
@@ -66,7 +67,7 @@ class StreamLine:
         """Return a ring for this client, which hears nothing of it; ExhaustedError."""
         ring = Ring(client_writes=client_writes, slots=slots, shared=False)
         if client_writes:
-            self._in.use(ring)
+            self._write_ring = ring
         else:
             self._read_ring = ring
         return ring
@@ -84,9 +85,11 @@ class StreamLine:
         if not self._arrived:
             raise BlockingIOError
         arrived = self._arrived.popleft()
-        self._arm()
         if isinstance(arrived, Exception):
             raise arrived
+        if arrived is not None and arrived.WhichOneof("packet") not in _OF_TRANSFERS:
+            self._asked = False
+            self._arm()
         return arrived
 
     def send(self, packet: pb.DaemonPacket, descriptor: int | None = None) -> None:
@@ -114,9 +117,11 @@ class StreamLine:
 
     def close(self) -> None:
         """Close the socket: no byte is moved any more when this returns."""
-        with self._moving:
+        # in both: who arms the socket's number later would arm another one's
+        with self._moving, self._arming:
             self._closed = True
             self._mover.remove(self._sock.fileno())
+            self._in.clear()
             self._out.clear()
             self._sock.close()
 
@@ -125,9 +130,11 @@ class StreamLine:
         return self._sock.fileno()
 
     def _say(self, packet: pb.DaemonPacket, kind: str | None) -> None:
-        if kind == "writing":
-            self._in.begin()
-        elif kind == "error":
+        if kind == "writing" and self._write_ring is not None:
+            self._in.begin(self._write_ring)
+        elif kind in _ENDS:
+            self._in.end()
+        if kind == "error":
             # also what a lock or a lost right ends: nothing gets out after it
             self._out.drop_pieces()
         self._out.put(packet.SerializeToString())
@@ -139,10 +146,9 @@ class StreamLine:
     def _send_piece(self, piece: pb.Piece) -> None:
         if self._read_ring is None:
             raise UnavailableError("there is no ring")
-        data = (ctypes.c_char * piece.size).from_address(self._read_ring.address(piece.slot))
         announced = pb.DaemonPacket(piece=pb.Piece(offset=piece.offset, size=piece.size))
-        view = memoryview(data).cast("B")
-        self._out.put(announced.SerializeToString(), view, slot=piece.slot)
+        data = self._read_ring.room(piece.slot, piece.size)
+        self._out.put(announced.SerializeToString(), data, slot=piece.slot)
 
     def _give_back(self, slot: int) -> None:
         self._arrive(pb.ClientPacket(free=pb.Free(slots=[slot])))
@@ -161,7 +167,9 @@ class StreamLine:
                 for _ in range(_TURN):
                     if not self._reads():
                         break
-                    self._arrive(self._in.next())
+                    packet = self._in.next()
+                    self._asked = packet.WhichOneof("packet") not in _OF_TRANSFERS
+                    self._arrive(packet)
             except BlockingIOError:
                 pass
             except EOFError:
@@ -175,7 +183,8 @@ class StreamLine:
         self._arrive(reason)
 
     def _reads(self) -> bool:
-        return len(self._arrived) < _MOST and not self._in.blocked
+        # one question at a time: what a client asks beyond it stays in the socket
+        return not self._asked and not self._in.blocked
 
     def _arm(self) -> None:
         with self._arming:

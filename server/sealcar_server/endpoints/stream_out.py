@@ -11,13 +11,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import UnavailableError
+from sealcar_server.transfer.rings import SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LENGTH: Final = 4
 _FLAGS: Final = sockets.MSG_DONTWAIT | sockets.MSG_NOSIGNAL
-_MOST: Final = 64  # messages and pieces that wait: no client that receives leaves so many
+# messages and pieces that wait: those of all slots, and what is said before and after them
+_MOST: Final = SLOTS + 4
 _TURN: Final = 2 << 20  # bytes, before another stream has its turn
 
 

@@ -102,6 +102,11 @@ class Ring:
         """Return where a slot begins."""
         return self._address + slot * SEGMENT
 
+    def room(self, slot: int, size: int) -> memoryview:
+        """Return the first bytes of a slot: memory that stays as long as this view of it."""
+        at = slot * SEGMENT
+        return memoryview(self._map)[at : at + size]
+
     def touch(self, slot: int) -> bool:
         """Tell whether a slot's memory wasn't used before; it is from now on."""
         if slot in self._touched:
@@ -121,7 +126,9 @@ class Ring:
         if self.client_writes and not self._map.closed:
             with contextlib.suppress(OSError):
                 self._map.madvise(mmap.MADV_REMOVE)
-        self._map.close()
+        # what is still looked at is unmapped with its last view
+        with contextlib.suppress(BufferError):
+            self._map.close()
 
     def close(self) -> None:
         """Unmap, and ask no more who has it."""
