@@ -11,6 +11,8 @@ from sealcar.v1 import data_socket_pb2 as pb
 from sealcar.v1 import payloads_pb2
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar.transfer.connection import DataConnection
     from sealcar.v1 import common_pb2
 
@@ -42,23 +44,37 @@ class Incoming:
             WrongStateError: read already, or in another process.
             SealcarError: what the daemon answered instead of the end.
         """
+        advise_huge(address, self.size)
+        try:
+            self.bring(address, _nobody)
+        except BaseException:
+            wipe(address, self.size)
+            raise
+
+    def bring(self, address: int, arrived: Callable[[int, int], None]) -> None:
+        """Fill `size` bytes at an address.
+
+        Args:
+            address: where; what is there when this fails, the caller has to wipe.
+            arrived: is told offset and size of each piece when it is there.
+
+        Raises:
+            WrongStateError: read already, or in another process.
+            SealcarError: what the daemon answered instead of the end.
+        """
         self._connection.check_process()
         if self._begun:
             raise WrongStateError("this payload has been read")
         self._begun = True
-        if self._data is not None:
-            ctypes.memmove(address, self._data, self.size)
-            self._data = None
+        if self._data is None:
+            self._drain(address, arrived)
+            self.finished = True
             return
-        advise_huge(address, self.size)
-        try:
-            self._drain(address)
-        except BaseException:
-            wipe(address, self.size)
-            raise
-        self.finished = True
+        ctypes.memmove(address, self._data, self.size)
+        self._data = None
+        arrived(0, self.size)
 
-    def _drain(self, address: int) -> None:
+    def _drain(self, address: int, arrived: Callable[[int, int], None]) -> None:
         came: dict[int, int] = {}
         while True:
             packet = self._connection.answer("piece", "done")
@@ -69,8 +85,13 @@ class Incoming:
                 raise UnavailableError("the daemon announced bytes outside the payload or twice")
             self._connection.take(piece, address + piece.offset)
             came[piece.offset] = piece.size
+            arrived(piece.offset, piece.size)
         if packet.done.size != self.size or not _covers(came, self.size):
             raise TruncatedError("the daemon ended before every byte had come")
+
+
+def _nobody(offset: int, size: int) -> None:
+    """Tell nobody of a piece."""
 
 
 def _covers(pieces: dict[int, int], size: int) -> bool:

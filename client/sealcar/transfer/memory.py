@@ -68,6 +68,11 @@ def give_back(address: int, size: int) -> None:
         _libc.madvise(first, last - first, mmap.MADV_DONTNEED)
 
 
+def protect(address: int, size: int) -> None:
+    """Let no pointer write to whole pages any more, neither in Python nor in C."""
+    _libc.mprotect(address, size, mmap.PROT_READ)
+
+
 class PrivateMemory:
     """Anonymous memory of this process: on huge pages where large, never in a core dump.
 
@@ -93,7 +98,7 @@ class PrivateMemory:
 
     def freeze(self) -> None:
         """Let no pointer write to it any more, neither in Python nor in C."""
-        _libc.mprotect(self.address, self._room, mmap.PROT_READ)
+        protect(self.address, self._room)
 
     def close(self) -> None:
         """Give the memory back.
