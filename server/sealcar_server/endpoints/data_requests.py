@@ -8,9 +8,10 @@ from sealcar.errors import InvalidRequestError, SealcarError
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar.v1 import payloads_pb2
 from sealcar_server.endpoints import messages
-from sealcar_server.endpoints.data_operations import ReadOperation, WriteOperation
+from sealcar_server.endpoints.data_reading import ReadOperation
 from sealcar_server.endpoints.data_segments import SegmentOperation
 from sealcar_server.endpoints.data_turns import Phase, cancelled
+from sealcar_server.endpoints.data_writing import WriteOperation
 from sealcar_server.service.failing import place_of
 
 if TYPE_CHECKING:
