@@ -11,7 +11,7 @@ export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench lock reference man dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench lock docs reference man dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -100,6 +100,10 @@ requirements/build.txt requirements/release.txt: requirements/%.txt: | $(UV)
 lock:
 	rm -f requirements/*.txt
 	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 fuzz servers image client build release)
+
+# docs/ as a site, in build/site; a link that leads nowhere ends it
+docs: .venv/.made
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build
 
 # what docs/ says of settings and metrics, from the code; a test compares
 reference: .venv/.made
