@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from sealcar.cli import report, tables
+from sealcar.cli.ending import terminable
 from sealcar.cli.listener import prints_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
     from sealcar.demo.outcome import Outcome
 
@@ -55,7 +53,7 @@ def demo(ctx: click.Context, *, ep: str | None, keep: Path | None, as_json: bool
 
     chosen = plugins.choose(ep)
     narrator = _Narrator(quiet=as_json)
-    with _terminable(), stage.place(keep) as directory, narrator.watching():
+    with terminable(), stage.place(keep) as directory, narrator.watching():
         outcome = running.run(chosen, directory, narrator)
     if as_json:
         report.emit(outcome.as_json())
@@ -91,20 +89,6 @@ class _Narrator:
 
     def step(self, text: str, done: int, total: int) -> None:
         self._bar.update(self._task, description=text, completed=done, total=total)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Unwind on SIGTERM as on Ctrl-C, so that every child process is ended."""
-
-    def stop(signum: int, _frame: FrameType | None) -> None:
-        sys.exit(128 + signum)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _show(outcome: Outcome, *, kept: bool) -> None:

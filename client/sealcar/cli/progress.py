@@ -56,6 +56,19 @@ def packages_moving(what: str, *, quiet: bool) -> Iterator[Callable[[RewrapStep]
 
 
 @contextmanager
+def loads_moving(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show how many loads are done. Draws only on a terminal; yields what to call at each."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with _bar(*columns, quiet=quiet) as bar:
+        task = bar.add_task("loading", total=None, at="")
+
+        def show(way: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, at=way)
+
+        yield show
+
+
+@contextmanager
 def hashing(what: str) -> Iterator[modelpackage.Progress]:
     """Show how many bytes are hashed. Draws only on a terminal; yields what to call."""
     with _bar(DownloadColumn(), TransferSpeedColumn(), quiet=False) as bar:

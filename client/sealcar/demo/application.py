@@ -10,14 +10,13 @@ The daemon is found by SEALCAR_SOCKET. Answers are JSON objects, one a line, on 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final
 
 import sealcar
-from sealcar.demo.leash import hold
+from sealcar.demo.leash import answers_only, hold
 from sealcar.demo.plugins import PLUGINS
 from sealcar.errors import RuntimeSupportError, SealcarError
 
@@ -134,17 +133,10 @@ def _options(plugin: Plugin) -> SessionOptions:
     return options
 
 
-def _answers_only() -> TextIO:
-    """Keep standard output for answers: plugins print there, and are sent to standard error."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return answers
-
-
 def main(parent: str, task: str, *arguments: str) -> int:
     """Run one task and return the exit code."""
     hold(int(parent))
-    answers = _answers_only()
+    answers = answers_only()
     tasks: dict[str, Callable[..., Answers]] = {
         "compile": compile_,
         "detect": detect,

@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 import sys
-from typing import Final
+from typing import Final, TextIO
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -21,6 +21,13 @@ def hold(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:  # it went before we asked
         sys.exit(signal.SIGTERM)
+
+
+def answers_only() -> TextIO:
+    """Keep standard output for answers: plugins print there, and are sent to standard error."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
 
 
 if __name__ == "__main__":

@@ -53,11 +53,17 @@ def daemon(home: Path, narrator: Narrator) -> Iterator[tuple[Client, dict[str, s
         config = str(home / "sealcar.toml")
         served = Child("leash", "serve", "--config", config, answering=False)
         child = stack.enter_context(served)
-        client = stack.enter_context(_connected(child, listener))
+        client = stack.enter_context(connected(child, listener))
         yield client, {"SEALCAR_SOCKET": str(listener)}
 
 
-def _connected(child: Child, listener: Path) -> Client:
+def connected(child: Child, listener: Path) -> Client:
+    """Return a client of a daemon that has just been started.
+
+    Raises:
+        InternalError: the daemon ended; the message has its last words.
+        UnavailableError: it doesn't answer in time.
+    """
     deadline = time.monotonic() + START
     while True:
         child.check()

@@ -1,0 +1,1 @@
+"""How long a model takes until it answers, plain and sealed, each time in a fresh process."""
