@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 def calls(line: str) -> Iterator[list[str]]:
     """Yield the words of each call of `sealcar` in a line of a shell, without the program's."""
-    for part in re.split(r"&&|[|>&;]|\$\(|\)", line.partition(" #")[0]):
-        words = shlex.split(part, comments=False) if part.count('"') % 2 == 0 else part.split()
-        if "sealcar" in words:
-            yield words[words.index("sealcar") + 1 :]
+    for found in re.finditer(r"(?:^|(?<=[\s(]))sealcar (?=\S)([^&|;>)]*)", line.partition(" #")[0]):
+        try:
+            yield shlex.split(found[1])
+        except ValueError:  # the end of a quotation is beyond this call
+            yield found[1].split()
 
 
 def wrong(words: list[str], *, whole: bool = True) -> str:
@@ -42,7 +43,7 @@ def wrong(words: list[str], *, whole: bool = True) -> str:
         command, context = found, click.Context(found, parent=context, info_name=name)
     try:
         command.make_context(command.name, list(words), context.parent)
-    except click.MissingParameter as error:
+    except (click.MissingParameter, click.BadOptionUsage) as error:
         return error.format_message() if whole else ""
     except click.BadParameter:  # a file that isn't here, a placeholder
         return ""
