@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--mib N] [--rounds N] [--quick] [--compare OLD.json] [--json]`.
+"""`python -m tests.bench [--part NAME] [--quick] [--full] [--compare OLD.json] …`; see `--help`.
 
 From the root of the tree. Writes build/bench/report.json.
 """
@@ -10,6 +10,6 @@ from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
-    from bench.report import main
+    from bench.command import main
 
     main()

@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
-import statistics
-import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bench import counters
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-_TICK: Final = os.sysconf("SC_CLK_TCK")
+    from bench.fresh import Sample
+
 _SPARE: Final = 300 << 20
-_NOISE: Final = 0.06
 _HUGE: Final = 2 << 20
-
-
-@dataclass(frozen=True)
-class Samples:
-    """What one way took.
-
-    Attributes:
-        seconds: of the samples that count.
-        disturbed: samples in which others used more than 6 % of a core; they count only if
-            less than half of what was wanted came out calm.
-    """
-
-    seconds: tuple[float, ...]
-    disturbed: int
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
 
 
 class FreshBuffer:
@@ -49,70 +28,32 @@ class FreshBuffer:
 
 
 def take_turns(
-    ways: Mapping[str, Callable[[], float]], *, rounds: int, size: int, mine: Iterable[int]
-) -> dict[str, Samples]:
-    """Run every way `rounds` times, once more to warm up, in alternating order.
+    ways: Mapping[str, Callable[[], Sample]], rounds: int
+) -> dict[str, tuple[list[Sample], int]]:
+    """Take `rounds` samples of every way, in alternating order.
 
-    Each returns the seconds that count. At most twice as many samples are taken to find
-    undisturbed ones.
+    At most twice as many are taken to find undisturbed ones, but only one where one is wanted.
+    Disturbed ones count only if less than half of what was wanted came out calm.
+
+    Returns:
+        The samples that count, and how many were disturbed.
     """
-    kept: dict[str, list[float]] = {name: [] for name in ways}
-    disturbed: dict[str, list[float]] = {name: [] for name in ways}
-    pids = list(mine)
-    for name in ways:
-        ways[name]()
-    for turn in range(2 * rounds):
+    taken: dict[str, list[Sample]] = {name: [] for name in ways}
+    for turn in range(2 * rounds if rounds > 1 else 1):
         for name in list(ways)[:: 1 if turn % 2 else -1]:
-            if len(kept[name]) >= rounds:
-                continue
-            _touch_free_memory(3 * size)
-            others, started = _busy_of_others(pids), time.monotonic()
-            took = ways[name]()
-            whole = time.monotonic() - started
-            calm = _busy_of_others(pids) - others <= _NOISE * whole + 1.1 / _TICK
-            (kept if calm else disturbed)[name].append(took)
-    return {name: _samples(kept[name], disturbed[name], enough=rounds // 2 + 1) for name in ways}
+            if sum(sample.calm for sample in taken[name]) < rounds:
+                taken[name].append(ways[name]())
+    return {name: _counted(samples, rounds // 2 + 1) for name, samples in taken.items()}
 
 
-def _samples(calm: list[float], disturbed: list[float], *, enough: int) -> Samples:
-    counted = calm if len(calm) >= enough else calm + disturbed
-    return Samples(tuple(counted), len(disturbed))
+def _counted(samples: list[Sample], enough: int) -> tuple[list[Sample], int]:
+    calm = [sample for sample in samples if sample.calm]
+    return (calm if len(calm) >= enough else samples), len(samples) - len(calm)
 
 
-def peak_memory(pid: int) -> int:
-    """Return the most resident memory that a process ever had."""
-    return _status(pid, "VmHWM")
-
-
-def resident_memory(pid: int) -> int:
-    """Return the resident memory of a process."""
-    return _status(pid, "VmRSS")
-
-
-def forget_peak(pid: int) -> None:
-    """Let a process's peak begin anew."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-
-def _status(pid: int, name: str) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name + ":"))
-
-
-def _busy_of_others(mine: list[int]) -> float:
-    total = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
-    used = sum(total[:3]) + sum(total[5:8])
-    for pid in mine:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        used -= int(fields[11]) + int(fields[12])
-    return used / _TICK
-
-
-def _touch_free_memory(most: int) -> None:
+def touch_free_memory(most: int) -> None:
     """A virtual machine gives idle memory back to its host; fetching it again isn't measured."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemFree"))
-    size = min(most, free - _SPARE) // _HUGE * _HUGE
+    size = min(most, counters.free_memory() - _SPARE) // _HUGE * _HUGE
     if size > 0:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         memory.madvise(mmap.MADV_HUGEPAGE)

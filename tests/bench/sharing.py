@@ -1,87 +1,95 @@
 """What sharing saves: a second worker's time against the first one's, and eight workers' memory.
 
-First and second are different clients, and the second finds what the first had filled. To touch is
-to read every byte once, since an untouched mapping is address space and nothing more.
+Each worker is a new process. Before each first one the daemon is locked and unlocked, which drops
+every segment; the second finds what the first one had filled.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-import statistics
-import tempfile
-import time
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bench.bulk import Bulk, publish
+from bench.comparing import Way, affinity, compare
+from bench.fresh import Program
+from bench.parts import Part, Setting
+from bench.rows import Row, Traffic
 from support.daemon import Daemon
-from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.segment_readers import Readers, mapped_by
 
 from sealcar.admin import Admin
 
 if TYPE_CHECKING:
-    from sealcar import Client
+    from collections.abc import Iterator
 
-_PIECE: Final = 1 << 20
-_WORKERS: Final = 8
-
-
-def measure(folder: Path | None, size: int, rounds: int) -> dict[str, float]:
-    """Return medians in milliseconds, and the ratios of them."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix="sealcar-bench-") as place:
-        # segments get three quarters of it
-        settings = {"transfer.memory_limit": str(max(2 * size, 16 << 20))}
-        with Daemon(Path(place), settings=settings) as daemon:
-            with daemon.connect() as client:
-                publish(client, {"weights": varied(size)})
-            samples = [_round(daemon, turn) for turn in range(rounds + 1)][1:]
-            first, first_touched, second, second_touched = (
-                statistics.median(column) * 1000 for column in zip(*samples, strict=True)
-            )
-            one, all_of_them = (_proportional(daemon, count) for count in (1, _WORKERS))
-    return {
-        "first_available_ms": first,
-        "first_touched_ms": first_touched,
-        "second_available_ms": second,
-        "second_touched_ms": second_touched,
-        "second_worker_available_vs_first": second / first,
-        "second_worker_touched_vs_first": second_touched / first_touched,
-        "workers8_pss_vs_one": all_of_them / one,
-    }
+FIRST: Final = "first worker"
+SECOND: Final = "second worker"
+PSS: Final = "proportional memory of all segments"
+WORKERS: Final = 8
+_PROGRAM: Final = str(Path(__file__).with_name("mapper.py"))
 
 
-def text(found: dict[str, float]) -> str:
-    """Return it as lines for people."""
-    return "".join(f"{name:40}{value:10.3f}\n" for name, value in found.items())
+def workers(count: int) -> str:
+    """Return how so many workers are called as a way."""
+    return "one worker" if count == 1 else f"{count} workers"
 
 
-def _round(daemon: Daemon, turn: int) -> tuple[float, float, float, float]:
+@contextmanager
+def shared_blob(setting: Setting, size: int) -> Iterator[Daemon]:
+    """Serve a payload that fits into the memory for segments, which is three quarters of all."""
+    settings = {"transfer.memory_limit": str(max(2 * size, 16 << 20))}
+    with Daemon(setting.folder, settings=settings) as daemon:
+        with daemon.connect() as client:
+            publish(client, [Bulk("blob", size)])
+        yield daemon
+
+
+def proportional(daemon: Daemon, count: int) -> float:
+    """Return the bytes of segments that so many workers have mapped and touched, in all."""
+    with Readers(daemon, "blob", count) as readers:
+        return float(sum(mapped_by(pid).proportional for pid in readers.pids))
+
+
+def _run(setting: Setting) -> list[Row]:
+    with shared_blob(setting, setting.size) as daemon:
+        command = (sys.executable, _PROGRAM, str(daemon.socket))
+        second = Program(command, setting.size, {"daemon": daemon.pid})
+        first = replace(second, before=lambda: _forget(daemon))
+        mapped = Traffic(mapped=setting.size)
+        filled = replace(mapped, copied=2 * setting.size)
+        ways = [Way(FIRST, first, FIRST, filled), Way(SECOND, second, FIRST, mapped)]
+        rows = compare(ways, setting)
+        return rows + [_memory(daemon, count, setting) for count in (1, WORKERS)]
+
+
+def _memory(daemon: Daemon, count: int, setting: Setting) -> Row:
+    sizes = tuple(proportional(daemon, count) for _ in range(1 if setting.quick else 3))
+    setting.say(f"    {workers(count)}: {max(sizes) / 2**20:.1f} MiB of segments")
+    conditions = {"affinity": affinity()}
+    return Row(
+        workers(count),
+        PSS,
+        sizes,
+        "bytes",
+        setting.size,
+        reference=workers(1),
+        conditions=conditions,
+    )
+
+
+def _forget(daemon: Daemon) -> None:
+    """Have no segment filled."""
     with Admin(daemon.admin, peer_uid=os.getuid()) as admin:
         admin.lock()
         admin.unlock()
-    with daemon.connect() as one, daemon.connect() as other:
-        for client in (one, other):
-            # neither key nor scope nor connection is what is measured
-            client.scope(PACKAGE, COMPONENT, VARIANT).read("model.onnx")
-        clients = (one, other) if turn % 2 else (other, one)
-        return (*_map(clients[0]), *_map(clients[1]))
 
 
-def _map(client: Client) -> tuple[float, float]:
-    scope = client.scope(PACKAGE, COMPONENT, VARIANT)
-    scope.open()
-    scratch = ctypes.create_string_buffer(_PIECE)
-    began = time.perf_counter()
-    mapped = scope.map("weights", shared=True)
-    available = time.perf_counter() - began
-    for at in range(0, mapped.size, _PIECE):
-        ctypes.memmove(scratch, mapped.address + at, min(_PIECE, mapped.size - at))
-    touched = time.perf_counter() - began
-    mapped.close()
-    return available, touched
+def _seconds(setting: Setting) -> float:
+    return 10 + (setting.rounds + 1) * 2 * (0.6 + 1.2 * setting.size / 2**30)
 
 
-def _proportional(daemon: Daemon, workers: int) -> int:
-    with Readers(daemon, "weights", workers) as readers:
-        return sum(mapped_by(pid).proportional for pid in readers.pids)
+PARTS: Final = (Part("sharing", "a second worker, and eight, with one segment", _seconds, _run),)

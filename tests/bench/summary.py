@@ -1,91 +1,118 @@
-"""What one run says: ratios under fixed names, goals that they meet or don't, and what moved."""
+"""What a report says in few figures: under fixed names, with goals that they meet or don't.
+
+Each ratio is the time ours ÷ the time of a reference: medians of one alternating run.
+"""
 
 from __future__ import annotations
 
-import os
-import platform
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from bench import blob, overhead, sharing, small, writing
+from bench.mapper import AVAILABLE, TOUCHED
+from bench.reader import STAGE as READ
+from bench.small_reader import P50, P99
+from bench.writer import STAGE as WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_OURS: Final = "sealcar, page + 64"
-_READS: Final = {
-    "blob_read_vs_qnn_like": "plain, as an EP reads (zeroed, page + 16)",
-    "blob_read_vs_plain_aligned": "plain, page + 64",
-    "blob_read_vs_plain_huge": "plain, page + 64, huge pages",
-    "blob_read_vs_tmpfs": "decrypted to tmpfs, then as an EP reads",
+CURVE: Final = "curve-"  # how the names of parts begin that are curves
+_MIB: Final = 2.0**20
+_EIGHT: Final = sharing.workers(sharing.WORKERS)
+
+
+class Divided(NamedTuple):
+    """A figure: the median of one way, divided by that of another or by a number.
+
+    Attributes:
+        part, way, stage: of the row.
+        by: the other way, or the number.
+        at: the row's point, where it has one.
+    """
+
+    part: str
+    way: str
+    stage: str
+    by: str | float
+    at: float | None = None
+
+
+FIGURES: Final[Mapping[str, Divided]] = {
+    "blob_read_vs_qnn_like": Divided("blob", blob.OURS, READ, blob.QNN),
+    "blob_read_vs_plain_aligned": Divided("blob", blob.OURS, READ, blob.PLAIN),
+    "blob_read_vs_plain_huge": Divided("blob", blob.OURS, READ, blob.HUGE),
+    "blob_read_vs_in_process": Divided("blob", blob.OURS, READ, blob.PROCESS),
+    "blob_read_vs_tmpfs": Divided("blob", blob.OURS, READ, blob.TMPFS),
+    "blob_read_cold_vs_qnn_like": Divided("cold", blob.OURS, READ, blob.QNN),
+    "blob_write_vs_plain": Divided("write", writing.OURS, WRITTEN, writing.PLAIN),
+    "second_worker_available_vs_first": Divided(
+        "sharing", sharing.SECOND, AVAILABLE, sharing.FIRST
+    ),
+    "second_worker_touched_vs_first": Divided("sharing", sharing.SECOND, TOUCHED, sharing.FIRST),
+    "workers8_pss_vs_one": Divided("sharing", _EIGHT, sharing.PSS, sharing.workers(1)),
+    **{
+        f"overhead_mib_{name}": Divided("memory", overhead.WAY, overhead.STAGE, _MIB, float(size))
+        for name, size in {"64mib": 64 << 20, "1gib": 1 << 30, "6gib": 6 << 30}.items()
+    },
+    "small_p50_ms": Divided("small", small.IDLE, P50, 1e-3),
+    "small_p99_ms": Divided("small", small.IDLE, P99, 1e-3),
+    "small_p99_ms_beside_8_transfers": Divided("small", small.BESIDE, P99, 1e-3),
 }
-_SHARED: Final = (
-    "second_worker_available_vs_first",
-    "second_worker_touched_vs_first",
-    "workers8_pss_vs_one",
-)
 GOALS: Final[Mapping[str, float]] = {
     "blob_read_vs_qnn_like": 0.4,
     "blob_read_vs_plain_aligned": 0.7,
+    "blob_read_vs_in_process": 1.5,
     "blob_read_vs_tmpfs": 0.25,
+    "blob_read_cold_vs_qnn_like": 0.6,
     "blob_write_vs_plain": 1.1,
     "second_worker_available_vs_first": 0.1,
     "second_worker_touched_vs_first": 0.25,
     "workers8_pss_vs_one": 1.1,
+    "overhead_mib_64mib": 20.0,
     "overhead_mib_1gib": 20.0,
+    "overhead_mib_6gib": 20.0,
     "small_p50_ms": 0.3,
+    "small_p99_ms": 2.0,
+    "small_p99_ms_beside_8_transfers": 5.0,
 }
 
 
-def ratios(found: Mapping[str, Any], shared: Mapping[str, float]) -> dict[str, float]:
-    """Return time ours ÷ time reference of one run, and the figures that are no ratios of times."""
-    reads, writes, memory = found["reads"], found["writes"], found["memory"]
-    ours = reads[_OURS]["seconds"]
-    over = memory["client_over_buffer"] + memory["daemon_peak"] - memory["daemon_idle"]
+def ratios(parts: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return every figure of a report's parts; None for what wasn't measured.
+
+    Args:
+        parts: as in the report: by name, each with its "rows".
+    """
+    return {name: _figure(parts, each) for name, each in FIGURES.items()}
+
+
+def _figure(parts: Mapping[str, Any], what: Divided) -> float | None:
+    rows = parts.get(what.part, {}).get("rows", ())
+    ours = _median(rows, what.way, what)
+    other = _median(rows, what.by, what) if isinstance(what.by, str) else what.by
+    return ours / other if ours is not None and other else None
+
+
+def _median(rows: list[dict[str, Any]], way: str, what: Divided) -> float | None:
+    place = (way, what.stage, what.at)
+    found = (row["median"] for row in rows if (row["way"], row["stage"], row["at"]) == place)
+    return next(found, None)
+
+
+def goals(figures: Mapping[str, float | None]) -> dict[str, dict[str, Any]]:
+    """Return of every goal what was reached, and whether that meets it; None: not measured."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, most in GOALS.items():
+        value = figures.get(name)
+        met = None if value is None else value <= most
+        found[name] = {"at_most": most, "value": value, "met": met}
+    return found
+
+
+def curves(parts: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the points of every part that is a curve, by its name without that word."""
     return {
-        **{name: ours / reads[way]["seconds"] for name, way in _READS.items()},
-        "blob_write_vs_plain": writes["sealcar"]["seconds"]
-        / writes["plain, write and fsync"]["seconds"],
-        **{name: shared[name] for name in _SHARED},
-        _overhead_name(found["size"]): over / 2**20,
-        "small_p50_ms": found["small_read"]["p50"] * 1000,
+        name.removeprefix(CURVE): [row for row in part["rows"] if row["at"] is not None]
+        for name, part in parts.items()
+        if name.startswith(CURVE)
     }
-
-
-def _overhead_name(size: int) -> str:
-    return "overhead_mib_1gib" if size == 1 << 30 else f"overhead_mib_at_{size >> 20}_mib"
-
-
-def goals(figures: Mapping[str, float]) -> dict[str, bool]:
-    """Return which goals are met."""
-    return {name: figures[name] <= most for name, most in GOALS.items() if name in figures}
-
-
-def moved(new: Mapping[str, float], old: Mapping[str, float]) -> dict[str, float]:
-    """Return new ÷ old of every figure that both runs have."""
-    return {name: new[name] / old[name] for name in new if old.get(name)}
-
-
-def machine() -> dict[str, str]:
-    """Describe what the figures were measured on."""
-    cpus = Path("/proc/cpuinfo").read_text().splitlines()
-    huge = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    memory = Path("/proc/meminfo").read_text().splitlines()[0]
-    return {
-        "cpu": next((line.split(":")[1].strip() for line in cpus if "model name" in line), ""),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "compiler": platform.python_compiler(),
-        "huge_pages": huge.read_text().strip() if huge.exists() else "none",
-        "memory": memory.split(":")[1].strip(),
-        "affinity": ",".join(str(each) for each in sorted(os.sched_getaffinity(0))),
-    }
-
-
-def text(figures: Mapping[str, float], old: Mapping[str, float] | None) -> str:
-    """Return it as lines for people."""
-    met, changes = goals(figures), moved(figures, old or {})
-    lines = []
-    for name, value in figures.items():
-        goal = f"  goal {GOALS[name]:g} {'met' if met[name] else 'NOT met'}" if name in met else ""
-        change = f"  was {old[name]:.3f} (x{changes[name]:.2f})" if old and name in changes else ""
-        lines.append(f"{name:36}{value:8.3f}{goal}{change}")
-    return "\n".join(lines) + "\n"

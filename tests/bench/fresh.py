@@ -1,0 +1,149 @@
+"""One sample is one new process: it gets ready, works when told to, and ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from bench import counters
+from bench.counters import Counters, Memory
+from bench.measuring import touch_free_memory
+from support.daemon import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_NOISE: Final = 0.06
+_TICKS: Final = 1.1 / os.sysconf("SC_CLK_TCK")
+_LOOK: Final = 0.003
+_CLIENT: Final = "client"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one process took and needed.
+
+    Attributes:
+        stages: seconds from the beginning to each.
+        calm: others used no more than 6 % of a core meanwhile.
+        needed: by role: the client, and those who were there before.
+    """
+
+    stages: Mapping[str, float]
+    calm: bool
+    needed: Mapping[str, Counters]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a fresh process runs: it speaks as `child.answer` does.
+
+    Attributes:
+        command: to be run, with its arguments.
+        size: bytes that it needs; that much free memory is touched before, three times over.
+        others: processes that work for it, by role: the daemon.
+        before: called when it is ready, and not measured.
+        variables: of its environment, over ours.
+    """
+
+    command: tuple[str, ...]
+    size: int
+    others: Mapping[str, int] = field(default_factory=dict)
+    before: Callable[[], None] = lambda: None
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def sample(self) -> Sample:
+        """Run it once.
+
+        Raises:
+            RuntimeError: it ended without an answer.
+        """
+        with self.ready() as process:
+            touch_free_memory(3 * self.size)
+            roles = {_CLIENT: process.pid, **self.others}
+            mine = (os.getpid(), *roles.values())
+            all_before, before = counters.busy_seconds(), _look(mine)
+            stages = self.go(process)
+            all_after, after = counters.busy_seconds(), _look(mine)
+            needed = {pid: after[pid].since(before[pid]) for pid in after}
+            own = sum(each.busy for each in needed.values())
+            allowed = _NOISE * max(stages.values(), default=0.0) + _TICKS
+            calm = all_after - all_before - own <= allowed
+            return Sample(stages, calm, {role: needed[pid] for role, pid in roles.items()})
+
+    def watch(self) -> dict[str, Memory]:
+        """Run it once without taking the time, and return the most memory of each role.
+
+        A role without what this user may look at isn't in it.
+
+        Raises:
+            RuntimeError: it ended without an answer.
+        """
+        found: dict[str, Memory] = {}
+        with self.ready() as process:
+            roles = {_CLIENT: process.pid, **self.others}
+
+            def look() -> None:
+                for role, pid in roles.items():
+                    for place, each in enumerate(counters.family(pid)):
+                        name = f"{role}'s child" if place else role
+                        if seen := Memory.of(each):
+                            found[name] = seen.or_more(found.get(name))
+
+            self.go(process, look)
+        return found
+
+    @contextmanager
+    def ready(self) -> Iterator[subprocess.Popen[str]]:
+        """Have a process that is ready; it ends with the block."""
+        process = subprocess.Popen(
+            self.command,
+            env=environment(self.variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # an interrupt from a terminal is for the parent, which ends this one
+            process_group=0,
+        )
+        try:
+            _line(process)
+            self.before()
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.communicate()
+
+    @staticmethod
+    def go(
+        process: subprocess.Popen[str], meanwhile: Callable[[], None] | None = None
+    ) -> dict[str, float]:
+        """Have it work, and return the seconds to each stage; meanwhile, look every few ms."""
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        while meanwhile and not select.select([process.stdout], [], [], _LOOK)[0]:
+            meanwhile()
+        stages: Any = json.loads(_line(process))
+        if meanwhile:
+            meanwhile()
+        return {str(stage): float(seconds) for stage, seconds in stages.items()}
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"{process.args!r} ended without an answer, code {process.wait()}")
+    return line
+
+
+def _look(pids: tuple[int, ...]) -> dict[int, Counters]:
+    return {pid: Counters.of(pid) for pid in pids}

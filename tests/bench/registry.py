@@ -1,0 +1,18 @@
+"""All parts, in the order in which they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bench import blob, overhead, sharing, small, writing
+
+if TYPE_CHECKING:
+    from bench.parts import Part
+
+PARTS: Final[tuple[Part, ...]] = (
+    *blob.PARTS,
+    *writing.PARTS,
+    *small.PARTS,
+    *overhead.PARTS,
+    *sharing.PARTS,
+)
