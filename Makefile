@@ -11,7 +11,7 @@ export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench lock docs reference man dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench release-check lock docs reference man dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -113,9 +113,29 @@ reference: .venv/.made
 man: .venv/.made
 	rm -rf build/share && .venv/bin/python -m sealcar.cli.manual build/share/man/man1
 
-dist: man | $(UV)
-	rm -rf dist && $(UV) build --quiet && ls dist
+# What a release publishes: the sources, and from them a wheel for each machine that runs on any Linux
+# whose glibc is 2.28 or newer. No tool comes from the system, so every machine builds the same bytes.
+DIST  := dist
+TOOLS := $(CURDIR)/.release/bin
+dist: man .release/.made
+	rm -rf $(DIST) && mkdir -p $(DIST)
+	.release/bin/python -m hatchling build --target sdist --directory $(DIST)
+	$(MAKE) dist-x86_64 dist-aarch64
+dist-%: .release/.made
+	rm -rf $(DIST)/$* && mkdir $(DIST)/$* && tar -xzf $(DIST)/*.tar.gz -C $(DIST)/$* --strip-components=1
+	cd $(DIST)/$* && CC="$(TOOLS)/python -m ziglang cc -target $*-linux-gnu.2.28" _PYTHON_HOST_PLATFORM=linux-$* \
+	  $(TOOLS)/python -m hatchling build --target wheel --directory plain
+	PATH="$(TOOLS):$$PATH" auditwheel repair --only-plat --wheel-dir $(DIST) $(DIST)/$*/plain/*.whl
+	rm -rf $(DIST)/$*
+.release/.made: requirements/release.txt | $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) .release
+	VIRTUAL_ENV=.release $(UV) pip sync --quiet --require-hashes requirements/release.txt
+	touch $@
+
+# What a release must pass besides `make test`; as root and with debootstrap it builds the images too.
+release-check: dist .venv/.made
+	.venv/bin/python -m pytest tests/release
 
 clean:
-	rm -rf .uv .venv .venv-ort130 .fuzz .languages .servers .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .uv .venv .venv-ort130 .fuzz .languages .servers .release .mypy_cache .ruff_cache .pytest_cache dist
 	git clean -fdxq client/sealcar
