@@ -1,4 +1,4 @@
-"""What every gRPC call says of this client beside its request: which protocol it speaks."""
+"""What every gRPC call says beside its request: which protocol we speak, which trace it is of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from sealcar import protocol
+from sealcar import protocol, tracing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,11 +42,11 @@ class _Announcing(
         request: Any,  # noqa: ANN401  (any message, or an iterator of them)
     ) -> Any:  # noqa: ANN401  (whatever the call gives)
         # "OLDEST-NEWEST": so the daemon can tell which of the two is behind
-        said = (KEY, f"{protocol.OLDEST}-{protocol.PROTOCOL}")
+        said = {KEY: f"{protocol.OLDEST}-{protocol.PROTOCOL}", **tracing.where()._asdict()}
         described = _Details(
             details.method,
             details.timeout,
-            (*(details.metadata or ()), said),
+            (*(details.metadata or ()), *((key, value) for key, value in said.items() if value)),
             details.credentials,
             details.wait_for_ready,
             details.compression,
@@ -60,5 +60,5 @@ class _Announcing(
 
 
 def announced(channel: grpc.Channel) -> grpc.Channel:
-    """Return the channel with each of its calls saying so."""
+    """Return the channel with each of its calls saying these."""
     return grpc.intercept_channel(channel, _Announcing())

@@ -34,6 +34,7 @@ REASONS: Final[dict[type[errors.SealcarError], pb.ErrorReason.ValueType]] = {
     errors.StorageError: pb.ERROR_REASON_STORAGE,
     errors.InternalError: pb.ERROR_REASON_INTERNAL,
 }
+_MAX_ID: Final = 64
 _CLASSES: Final = {reason: kind for kind, reason in REASONS.items()}
 # the tens of a reason name its branch: what a newer peer says is at least of the right kind
 _BRANCHES: Final[dict[int, type[errors.SealcarError]]] = {
@@ -55,6 +56,7 @@ def to_detail(error: errors.SealcarError) -> pb.ErrorDetail:
         payload=place.payload,
         offset=place.offset,
         length=place.length,
+        request_id=error.request_id,
     )
     if place.package:
         detail.scope.CopyFrom(
@@ -85,4 +87,6 @@ def from_detail(detail: pb.ErrorDetail) -> errors.SealcarError:
         length=detail.length if detail.HasField("length") else None,
     )
     retry = detail.retry_after_ms / 1000 if detail.HasField("retry_after_ms") else None
-    return kind(detail.message, place=place, retry_after=retry)
+    # a line of this program: nothing that a daemon sends may look like two
+    request = detail.request_id if detail.request_id.isprintable() else ""
+    return kind(detail.message, place=place, retry_after=retry, request_id=request[:_MAX_ID])

@@ -53,22 +53,30 @@ class SealcarError(Exception):
         message: one sentence for a person, the remedy included where there is one.
         place: what it is about.
         retry_after: seconds after which a retry may succeed; None: a retry won't help.
+        request_id: by which the daemon's log has more; empty if the daemon didn't find it.
     """
 
     exit_code: ClassVar[int] = 8
 
     def __init__(
-        self, message: str, *, place: Place | None = None, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        place: Place | None = None,
+        retry_after: float | None = None,
+        request_id: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.place = place or Place()
         self.retry_after = retry_after
+        self.request_id = request_id
 
     def __str__(self) -> str:
-        """Place and message, in one line."""
+        """Place, message and request, in one line."""
         where = str(self.place)
-        return f"{where}: {self.message}" if where else self.message
+        request = f" (request {self.request_id})" if self.request_id else ""
+        return f"{where}: {self.message}{request}" if where else f"{self.message}{request}"
 
     def at(self, **known: str | int | None) -> Self:
         """Fill in what is still unknown of the place, and return the same error for `raise`.

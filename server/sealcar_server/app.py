@@ -145,7 +145,10 @@ class _Daemon:
         engine = Engine(settings.daemon.workers or None)
         engine.start()
         stack.callback(engine.close)
-        parts = Parts(settings, self.service, self._sessions, self._rates, meter, trail)
+        self._tracing = self._watched.tracing()
+        parts = Parts(
+            settings, self.service, self._sessions, self._rates, meter, trail, self._tracing
+        )
         self._grpc = GrpcDoors(parts, stack)
         self._grpc.start_admin(self._admin, self.policy, confinement.steps)
         self._grpc.start_inner(
@@ -252,6 +255,7 @@ class _Daemon:
             locked=lambda: self.service.keys.locked,
             rates=self._rates,
             refused=self._accounting.trail.refused,
+            tracing=self._tracing,
         )
         limits = data_door.Limits(
             wait=settings.transfer.wait,

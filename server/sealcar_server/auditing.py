@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from sealcar.errors import StorageError
-from sealcar_server import trust
+from sealcar_server import spans, trust
 from sealcar_server.access.audit.chain import SealedKey
 from sealcar_server.access.audit.log import AuditLog, Options
 from sealcar_server.access.audit.trail import Trail
@@ -101,6 +101,7 @@ class Accounting:
     @contextlib.contextmanager
     def _using(self, operation: str, alias: str, version: str) -> Iterator[None]:
         with (
+            spans.span(f"key.{operation}", alias=alias),
             self.trail.key_use(operation, alias, version),
             self._key_meter.asking(operation, alias),
         ):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from sealcar_server import remote_access
+from sealcar_server import remote_access, spans
 from sealcar_server.endpoints import listening
 from sealcar_server.endpoints.grpc_admin import AdminServicer, Watched
 from sealcar_server.endpoints.grpc_guard import Guard
@@ -54,6 +54,7 @@ class Parts:
     rates: Rates
     meter: Metrics
     trail: Trail
+    tracing: spans.Tracing = spans.UNTRACED
 
 
 class GrpcDoors:
@@ -85,7 +86,11 @@ class GrpcDoors:
         parts = self._parts
         path = folder / listening.ADMIN
         guard = Guard(
-            lambda _context: _OPERATORS, self.streams[0], parts.meter, parts.trail.operation
+            lambda _context: _OPERATORS,
+            self.streams[0],
+            parts.meter.calls,
+            parts.trail.operation,
+            parts.tracing,
         )
         exporter = parts.service.key_exporter if parts.settings.admin.tink_export else None
         keys = KeysServicer(parts.service.keys, exporter)
@@ -185,7 +190,10 @@ class GrpcDoors:
     ) -> None:
         parts = self._parts
         guard = Guard(
-            lambda context: parts.rates.take(caller(context).account), streams, parts.meter
+            lambda context: parts.rates.take(caller(context).account),
+            streams,
+            parts.meter.calls,
+            tracing=parts.tracing,
         )
         servicers = Servicers(
             PackagesServicer(parts.service, caller, receiver, parts.meter),

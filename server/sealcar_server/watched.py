@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from sealcar_server import metrics_http
+from sealcar.errors import RuntimeSupportError
+from sealcar_server import metrics_http, spans
 from sealcar_server.health import Health
 from sealcar_server.metrics import Metrics
 from sealcar_server.metrics_store import Counting
@@ -48,6 +49,26 @@ class Watched:
         self._notifier = stack.enter_context(Notifier())
         self.pause: Final = min(_HOUSEKEEPING, self._notifier.interval or _HOUSEKEEPING)
         self._health = Health(lambda: True, lambda: False)
+
+    def tracing(self) -> spans.Tracing:
+        """Return what keeps traces, if the settings say where they go.
+
+        Raises:
+            RuntimeSupportError: OpenTelemetry isn't installed.
+        """
+        endpoint = self._settings.traces.endpoint
+        if endpoint is None:
+            return spans.UNTRACED
+        try:
+            from sealcar_server.traces import Traces  # noqa: PLC0415  (an extra)
+        except ModuleNotFoundError as error:
+            raise RuntimeSupportError(
+                f"[traces] needs {error.name}, which isn't installed; "
+                "remedy: pip install 'sealcar[otel]', or traces.endpoint = \"off\""
+            ) from error
+        return self._stack.enter_context(
+            Traces(endpoint, version("sealcar"), self.meter.calls.spans)
+        )
 
     def follow(self, store: LocalStore, keyring: Custody, trail: Trail) -> None:
         """Ask these for their figures whenever somebody looks."""

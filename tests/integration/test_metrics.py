@@ -59,6 +59,7 @@ COUNTS = {
     "sealcar_store_packages",
     "sealcar_store_versions",
     "sealcar_store_generations",
+    "sealcar_spans",
 }
 LABELS = {
     "direction",

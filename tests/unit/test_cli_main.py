@@ -71,6 +71,7 @@ def test_with_json_an_error_is_one_object_on_standard_output(
         "exit_code": 1,
         "place": {"phase": "get", "package": "ocr", "version": "2"},
         "retry_after": None,
+        "request_id": None,
     }
 
 

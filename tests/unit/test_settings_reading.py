@@ -136,6 +136,9 @@ def test_other_variables_are_left_alone(file: Path) -> None:
         ("metrics.address=off", None),
         ("metrics.address=127.0.0.1:0", Address("127.0.0.1", 0)),
         ("metrics.address=[::1]:9464", Address("::1", 9464)),
+        ("traces.endpoint=off", None),
+        ("traces.endpoint=http://[::1]:4318/v1/traces", "http://[::1]:4318/v1/traces"),
+        ("traces.endpoint=https://collector.example", "https://collector.example"),
     ],
 )
 def test_values_are_read_by_their_kind(file: Path, flag: str, expected: object) -> None:
@@ -179,6 +182,10 @@ def test_a_key_can_be_a_credential_of_systemd(file: Path, monkeypatch: pytest.Mo
         ('[keys.b]\nuri = "credential:x"\n', "is this a systemd service?"),
         ('[metrics]\naddress = "here"\n', 'must be "HOST:PORT" (port 0: any that is free), or'),
         ('[metrics]\naddress = "a:70000"\n', "'a:70000' is not an address"),
+        ('[traces]\nendpoint = "a:4318"\n', 'must be "http://HOST:PORT/PATH", or https, or'),
+        ('[traces]\nendpoint = "http://u:p@a/"\n', "is no such address"),
+        ('[traces]\nendpoint = "ftp://a/"\n', "is no such address"),
+        ('[traces]\nendpoint = "http://a:99999/"\n', "is no such address"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_place_and_what_is_allowed(

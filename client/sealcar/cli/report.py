@@ -46,6 +46,7 @@ def described(error: SealcarError) -> dict[str, Any]:
         "exit_code": error.exit_code,
         "place": {name: value for name, value in asdict(error.place).items() if value},
         "retry_after": error.retry_after,
+        "request_id": error.request_id or None,
     }
 
 

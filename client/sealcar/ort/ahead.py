@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
+from sealcar import tracing
 from sealcar.closing import Closing
 from sealcar.errors import ResourceError, SealcarError
 
@@ -84,7 +85,8 @@ class ViewsAhead:
         self._given_up = False
         if self._coming:
             todo = tuple(self._coming.items())
-            threading.Thread(target=self._run, args=(todo,), name="weights", daemon=True).start()
+            run = tracing.bound(self._run)
+            threading.Thread(target=run, args=(todo,), name="weights", daemon=True).start()
 
     def take(self, name: str) -> memoryview:
         """Return a payload in memory, as soon as it is there.

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sealcar import onnxscan
+from sealcar import onnxscan, tracing
 from sealcar.closing import Closing
 from sealcar.errors import InvalidRequestError, RuntimeSupportError, SealcarError
 from sealcar.names import shown
@@ -82,12 +82,10 @@ def compile(  # noqa: A001, PLR0913  (what the runtime calls it; all but two are
     if not embed:
         probing.check_write(session_options)
     scope = client.scope(package, component, source, version=version)
-    where = scope.name
-    with client.begin(
-        *(where.package, where.component, variant),
-        version=where.version,
-        generation=where.generation,
-    ) as transaction:
+    with (
+        tracing.span("compile", package=package, component=component or "", variant=variant),
+        _begun(client, scope, variant) as transaction,
+    ):
         origin = _into(transaction, scope, session_options, embed=embed, optimization=optimization)
         return transaction.commit(
             ep=ep or origin.ep,
@@ -95,6 +93,16 @@ def compile(  # noqa: A001, PLR0913  (what the runtime calls it; all but two are
             compatibility=origin.compatibility,
             executor_info={scopes.NAMESPACE: {"model_file": origin.model}, **origin.info},
         )
+
+
+def _begun(client: Client, scope: Scope, variant: str) -> Transaction:
+    """Begin to write a variant beside the one that is compiled."""
+    where = scope.name
+    return client.begin(
+        *(where.package, where.component, variant),
+        version=where.version,
+        generation=where.generation,
+    )
 
 
 def _into(

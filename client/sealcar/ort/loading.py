@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args, overload
 
+from sealcar import tracing
 from sealcar.errors import InvalidRequestError, RuntimeSupportError
 from sealcar.ort import (
     adapters,
@@ -140,30 +141,34 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
     borrowing.check_new(own)
     entries = configuration.entries_of(own)
     options.check_caller(entries, _settings(providers), allow_plaintext_files=allow_plaintext_files)
-    if isinstance(source, str | os.PathLike):
-        if package is not None or version or generation:
-            raise InvalidRequestError(
-                "a package on the disk has no store name, version or generation; leave them out, "
-                "or load from a client"
+    with tracing.span("load", package=package or "", component=component or "") as traced:
+        if isinstance(source, str | os.PathLike):
+            if package is not None or version or generation:
+                raise InvalidRequestError(
+                    "a package on the disk has no store name, version or generation; leave them "
+                    "out, or load from a client"
+                )
+            found: Source = _in_directory(source, component, variant, own, providers)
+        elif package is None:
+            raise InvalidRequestError("name the package that is to be loaded from the store")
+        else:
+            if variant is None:
+                chosen = selecting.select(
+                    *(source, package, component, own),
+                    version=version,
+                    generation=generation,
+                    providers=providers,
+                ).scope
+                component, variant = chosen.component, chosen.variant
+                version, generation = chosen.version, chosen.generation
+            scope = source.scope(
+                package, component, variant, version=version, generation=generation
             )
-        found: Source = _in_directory(source, component, variant, own, providers)
-    elif package is None:
-        raise InvalidRequestError("name the package that is to be loaded from the store")
-    else:
-        if variant is None:
-            chosen = selecting.select(
-                *(source, package, component, own),
-                version=version,
-                generation=generation,
-                providers=providers,
-            ).scope
-            component, variant = chosen.component, chosen.variant
-            version, generation = chosen.version, chosen.generation
-        scope = source.scope(package, component, variant, version=version, generation=generation)
-        found = SealedSource(scope, shared=initializers == "shared")
-    if not allow_unsupported:
-        fitting.check(found, own, providers)
-    return _load(found, own, providers, entries, shared=initializers == "shared")
+            traced.tell(**tracing.of_scope(scope.name))
+            found = SealedSource(scope, shared=initializers == "shared")
+        if not allow_unsupported:
+            fitting.check(found, own, providers)
+        return _load(found, own, providers, entries, shared=initializers == "shared")
 
 
 def _in_directory(
@@ -203,7 +208,7 @@ def _load(
     keeps = any(entries.get(key) == "1" for key in _BORROWING)
     make = partial(_session, model.data, own, providers, registration, keeps=keeps)
     copying = partial(_copying, own, files, make)
-    with _expecting(reader):
+    with tracing.span("session", ep=source.ep), _expecting(reader):
         if (
             files
             and not model.blobs

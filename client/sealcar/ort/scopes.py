@@ -6,7 +6,7 @@ import posixpath
 import threading
 from typing import TYPE_CHECKING, Final
 
-from sealcar import names
+from sealcar import names, tracing
 from sealcar.errors import (
     AlreadyExistsError,
     InvalidPackageError,
@@ -53,10 +53,13 @@ class BlobReader:
         self._source = source
         self._blobs = dict(blobs)
         self._ahead = BlobAhead(source)
+        self._fill = tracing.bound(self._bring)
         self.served = False
 
     def expect(self) -> None:
         """Have the first blob on its way before it is asked for; `settle` must follow."""
+        # the runtime asks from threads of its own, which know of no trace
+        self._fill = tracing.bound(self._bring)
         self._ahead = BlobAhead(self._source, next(iter(self._blobs.values()), ""))
 
     def settle(self) -> None:
@@ -73,8 +76,11 @@ class BlobReader:
         if name not in self._blobs:
             unknown = NotFoundError("the variant has no such blob")
             raise self._source.name.placed(unknown, "read", names.shown(name))
-        self._ahead.fill(self._blobs[name], allocate)
+        self._fill(self._blobs[name], allocate)
         self.served = True
+
+    def _bring(self, payload: str, allocate: Callable[[int], int]) -> None:
+        self._ahead.fill(payload, allocate)
 
 
 class BlobWriter:

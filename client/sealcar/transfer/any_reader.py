@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from sealcar import tracing
 from sealcar.closing import Closing
 from sealcar.errors import InvalidRequestError, SealcarError
 from sealcar.transfer.descriptors import Exported
@@ -26,6 +27,7 @@ class AnyReader(Closing):
 
     def __init__(self, scope: ScopeName, name: str) -> None:
         self._scope, self._name = scope, name
+        self._span = tracing.begin("read", **tracing.of_scope(scope), payload=name)
 
     def read_into(self, target: int | Buffer, size: int | None = None) -> None:
         """Fill the target with the whole payload.
@@ -41,15 +43,20 @@ class AnyReader(Closing):
             SealcarError: what went wrong. The target has been wiped then.
         """
         try:
-            if isinstance(target, int):
-                self._fill(target, size if size is not None else -1)
-                return
-            with Exported(target, writable=True) as buffer:
-                if size is not None and size != buffer.size:
-                    raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
-                self._fill(buffer.address, buffer.size)
+            with self._span.active():
+                self._fill_target(target, size)
         except SealcarError as error:
+            self._span.end(error)
             raise self._scope.placed(error, "transfer", self._name) from error.__cause__
+
+    def _fill_target(self, target: int | Buffer, size: int | None) -> None:
+        if isinstance(target, int):
+            self._fill(target, size if size is not None else -1)
+            return
+        with Exported(target, writable=True) as buffer:
+            if size is not None and size != buffer.size:
+                raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
+            self._fill(buffer.address, buffer.size)
 
     def fill_new(self, data: bytes) -> None:
         """Fill what `new_bytes` made and nobody else has a reference to.

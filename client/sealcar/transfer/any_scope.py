@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from sealcar import tracing
 from sealcar.errors import NotFoundError, RequestError, SealcarError
 from sealcar.transfer import references
 from sealcar.transfer.forking import ForkLock
@@ -45,12 +46,16 @@ class AnyScope(ABC):
             return self._opened
         with self._lock:
             if self._opened is None:
-                name = self._resolve(self._asked) if self._resolve else self._asked
-                try:
-                    self._opened = self._ask(name)
-                except SealcarError as error:
-                    raise name.placed(error, "open") from error.__cause__
+                with tracing.span("open", **tracing.of_scope(self._asked)):
+                    self._opened = self._find()
             return self._opened
+
+    def _find(self) -> OpenedScope:
+        name = self._resolve(self._asked) if self._resolve else self._asked
+        try:
+            return self._ask(name)
+        except SealcarError as error:
+            raise name.placed(error, "open") from error.__cause__
 
     @property
     def name(self) -> ScopeName:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from sealcar import details, protocol
+from sealcar import details, protocol, tracing
 from sealcar._version import __version__
 from sealcar.errors import SealcarError, TimedOutError, UnavailableError, WrongStateError
 from sealcar.transfer.descriptors import close_all, receive
@@ -93,11 +93,11 @@ class DataConnection:
 
         Raises:
             SealcarError: what the daemon answered instead.
-            UnavailableError: the connection is gone.
-            TimedOutError: no answer in time.
+            UnavailableError, TimedOutError: the connection is gone, or no answer came in time.
             WrongStateError: the connection was opened by another process.
         """
         self.check_process()
+        packet.traceparent, packet.tracestate = tracing.where()
         try:
             self.send(packet)
             return self.answer(*wanted, patience=patience)

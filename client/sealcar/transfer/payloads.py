@@ -167,13 +167,18 @@ class PayloadReader(AnyReader):
         self._pool = pool
         self._open = False
         try:
-            self._connection, self._incoming = pool.begin(
-                lambda connection: Incoming(connection, scope.message(), name), spare=spare
-            )
-        except SealcarError as error:
-            raise scope.placed(error, "read", name) from error.__cause__
+            with self._span.active():
+                self._connection, self._incoming = pool.begin(
+                    lambda connection: Incoming(connection, scope.message(), name), spare=spare
+                )
+        except BaseException as error:
+            self._span.end(error)
+            if isinstance(error, SealcarError):
+                raise scope.placed(error, "read", name) from error.__cause__
+            raise
         self._open = True
         self.size = self._incoming.size
+        self._span.tell(size=self.size, delivery=self._connection.delivery)
 
     def close(self) -> None:
         """Give the connection back; a transfer that was begun and not read is dropped."""
@@ -183,6 +188,7 @@ class PayloadReader(AnyReader):
         if not self._incoming.finished:
             self._connection.usable = False
         self._pool.give_back(self._connection)
+        self._span.end()
 
     def _receive(self, address: int) -> None:
         if not self._open:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sealcar import tracing
 from sealcar.errors import SealcarError
 from sealcar.transfer.any_scope import AnyScope
 from sealcar.transfer.dialling import NoSharedMemoryError
@@ -53,6 +54,11 @@ class Scope(AnyScope):
     def _share(self, payload: PayloadRef) -> MappedPayload | None:
         if not payload.size:
             return None  # nothing to map
+        named = {**tracing.of_scope(self.name), "payload": payload.name, "size": payload.size}
+        with tracing.span("read", **named, delivery="segment"):
+            return self._shared(payload)
+
+    def _shared(self, payload: PayloadRef) -> MappedPayload | None:
         try:
             with self._pool.leased() as connection:
                 if not connection.attested.segments:

@@ -33,10 +33,12 @@ class RemoteReader(AnyReader):
         self._channel = channel
         self._unread = True
         self.size = payload.size
+        self._span.tell(size=self.size, delivery="grpc")
 
     def close(self) -> None:
         """Nothing can be read any more."""
         self._unread = False
+        self._span.end()
 
     def _receive(self, address: int) -> None:
         if not self._unread:

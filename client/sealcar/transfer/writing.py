@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sealcar import tracing
 from sealcar.closing import Closing
 from sealcar.errors import SealcarError, WrongStateError
 from sealcar.transfer.descriptors import Exported
@@ -37,12 +38,17 @@ class PayloadWriter(Closing):
         self._pool, self._scope, self._name = pool, scope, begin.name
         self._finished = finished
         self._open = False
+        self._span = tracing.begin("write", **tracing.of_scope(scope), payload=self._name)
         try:
-            self._connection, self._outgoing = pool.begin(
-                lambda connection: Outgoing(connection, begin)
-            )
-        except SealcarError as error:
-            raise self._placed(error) from error.__cause__
+            with self._span.active():
+                self._connection, self._outgoing = pool.begin(
+                    lambda connection: Outgoing(connection, begin)
+                )
+        except BaseException as error:
+            self._span.end(error)
+            if isinstance(error, SealcarError):
+                raise self._placed(error) from error.__cause__
+            raise
         self._open = True
 
     def write(self, data: Buffer | BorrowedBuffer) -> None:
@@ -60,6 +66,7 @@ class PayloadWriter(Closing):
             with Exported(data) as buffer:
                 self._outgoing.write(buffer.address, buffer.size)
         except SealcarError as error:
+            self._span.end(error)
             self.close()
             raise self._placed(error) from error.__cause__
 
@@ -74,8 +81,10 @@ class PayloadWriter(Closing):
             self._check()
             reference = payload_ref(self._outgoing.finish())
         except SealcarError as error:
+            self._span.end(error)
             self._release(usable=False)
             raise self._placed(error) from error.__cause__
+        self._span.tell(size=reference.size)
         self._release(usable=True)
         self._finished(reference)
         return reference
@@ -100,6 +109,7 @@ class PayloadWriter(Closing):
             self._open = False
             self._connection.usable = self._connection.usable and usable
             self._pool.give_back(self._connection)
+            self._span.end()
 
     def _placed(self, error: SealcarError) -> SealcarError:
         return self._scope.placed(error, "write", self._name)

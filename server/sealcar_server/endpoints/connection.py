@@ -20,6 +20,7 @@ from sealcar.errors import (
     WrongStateError,
 )
 from sealcar.v1 import data_socket_pb2 as pb
+from sealcar_server import spans
 from sealcar_server.endpoints import protocol, request_ids
 from sealcar_server.endpoints.data_rings import RingKeeper
 from sealcar_server.endpoints.data_turns import Keeper, Phase, ViolationError, cancelled, short
@@ -67,7 +68,8 @@ class Connection:
         self.rings = RingKeeper(self)
         self.operation: Operation | None = None
         self.cancelled = False
-        self._request_id = ""
+        self._request_id = self._asked = ""
+        self._span = spans.NOBODYS
         self.holds_transaction = False
         self.handlers: Mapping[str, Callable[[pb.ClientPacket], None]] = {}
 
@@ -81,7 +83,7 @@ class Connection:
                 self.close(None)
                 return
             self.since = time.monotonic()
-            request_ids.begin(self._request_id)
+            request_ids.begin(self._request_id, self._span)
             self._dispatch(packet)
         except BlockingIOError:
             return
@@ -101,14 +103,17 @@ class Connection:
             return
         self.phase = Phase.IDLE
         self.since = time.monotonic()
+        self._span.end()
         try:
             self.send(packet)
         except UnavailableError as error:
             self.close(error)
 
     def refuse(self, error: SealcarError) -> None:
-        """End a request with an error."""
-        self.answer(short(error))
+        """End a request with an error; the log has more of it by the id that goes with it."""
+        self._note("request refused", error)
+        self._span.end(error)
+        self.answer(short(error, self._request_id))
 
     def ask(self, work: Callable[[], pb.DaemonPacket]) -> None:
         """Do what may block elsewhere, and answer with what comes of it."""
@@ -136,9 +141,11 @@ class Connection:
             return
         if reason is not None:
             with contextlib.suppress(UnavailableError):
-                self.send(short(reason))
+                self.send(short(reason, self._request_id))
+            self._note("connection closed", reason)
         busy = self.phase is Phase.ASKED
         self.phase = Phase.CLOSING
+        self._span.end(reason)
         self._keeper.closing(self)
         self.line.hang_up()
         operation = self.operation
@@ -183,14 +190,16 @@ class Connection:
         return self.line.fileno()
 
     def _complain(self, reason: SealcarError) -> None:
+        _log.warning("client broke the protocol", **self._who(), reason=reason.message)
+
+    def _note(self, event: str, error: SealcarError) -> None:
+        # not by the context: what ends a transfer may come from no request's
+        named = request_ids.fields(self._request_id, self._span)
+        _log.info(event, request=self._asked, error=str(error), **self._who(), **named)
+
+    def _who(self) -> dict[str, str | int]:
         who = self.peer.principal
-        _log.warning(
-            "client broke the protocol",
-            listener=who.listener,
-            uid=who.uid,
-            pid=self.peer.pid,
-            reason=reason.message,
-        )
+        return {"listener": who.listener, "uid": who.uid, "pid": self.peer.pid}
 
     def _dispatch(self, packet: pb.ClientPacket) -> None:
         kind = packet.WhichOneof("packet") or ""
@@ -208,6 +217,7 @@ class Connection:
             self.operation.piece(packet.piece)
         elif kind == "segment_received" and self._segment_is_under_way():
             self.phase = Phase.IDLE
+            self._span.end()
         elif kind == "cancel":
             self._cancel()
         else:
@@ -220,8 +230,11 @@ class Connection:
             self.refuse(UnavailableError("the daemon is stopping", retry_after=1.0))
             return
         self.cancelled = False
-        self._request_id = request_ids.made()
-        request_ids.begin(self._request_id)
+        self._request_id, self._asked = request_ids.made(), kind
+        tracing = self.door.services.tracing
+        self._span = tracing.begin(kind, packet.traceparent, packet.tracestate)
+        self._span.tell(request_id=self._request_id)
+        request_ids.begin(self._request_id, self._span)
         self.rings.new_request()
         try:
             if kind not in _WHILE_DRAINING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from sealcar.errors import ExhaustedError, InternalError, SealcarError
+from sealcar_server import spans
 from sealcar_server.access.rates import UNLIMITED, Rates
-from sealcar_server.endpoints import request_ids
 from sealcar_server.endpoints.data_chores import Chores
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.transfer.outstanding import Outstanding
@@ -72,6 +72,7 @@ class Services:
     locked: Callable[[], bool]
     rates: Rates = UNLIMITED
     refused: Callable[[Principal, str], None] = lambda _principal, _reason: None
+    tracing: spans.Tracing = spans.UNTRACED
 
 
 class Door:
@@ -166,10 +167,7 @@ class Door:
                 failure = error
             except Exception:  # noqa: BLE001  (the client gets one typed error, the log the rest)
                 here.run(_log.exception, "a request failed unexpectedly")
-                failure = InternalError(
-                    "the request failed unexpectedly; the daemon's log has more of request"
-                    f" {here.run(request_ids.current)}"
-                )
+                failure = InternalError("a defect; the daemon's log has more")
             self.post(lambda: back.run(done, result, failure))
 
         self._chores.put(owner, run)

@@ -51,8 +51,10 @@ def cancelled() -> WrongStateError:
     return WrongStateError("cancelled by the client")
 
 
-def short(error: SealcarError) -> pb.DaemonPacket:
-    """Return an error as a packet that is surely small enough."""
+def short(error: SealcarError, request: str = "") -> pb.DaemonPacket:
+    """Return an error, and the id of its request, as a packet that is surely small enough."""
     detail = to_detail(error)
+    # not the error's own: several requests can end by one
+    detail.request_id = request
     detail.message = detail.message[:_MAX_MESSAGE]
     return pb.DaemonPacket(error=detail)

@@ -46,14 +46,18 @@ def code_of(error: errors.SealcarError) -> grpc.StatusCode:
     return CODES.get(type(error), grpc.StatusCode.INTERNAL)
 
 
-def status_of(error: errors.SealcarError, said: tuple[tuple[str, str], ...] = ()) -> _Status:
+def status_of(
+    error: errors.SealcarError, said: tuple[tuple[str, str], ...] = (), request: str = ""
+) -> _Status:
     """Return an error as `context.abort_with_status` takes it.
 
     Args:
         error: the error.
         said: trailing metadata beside it.
+        request: id of the call that it ends; several calls can end by one error.
     """
     detail = to_detail(error)
+    detail.request_id = request
     detail.message = detail.message[:_MAX_MESSAGE]
     packed = AnyMessage()
     packed.Pack(detail)

@@ -13,6 +13,7 @@ import grpc
 import structlog
 
 from sealcar.errors import InternalError, SealcarError
+from sealcar_server import spans
 from sealcar_server.endpoints import protocol, request_ids
 from sealcar_server.endpoints.grpc_errors import code_of, status_of
 
@@ -41,6 +42,7 @@ class Guard(grpc.ServerInterceptor):
         observer: told of each call's end.
         account: entered around each call, with its name, and whether it sends much before it ends;
             what it raises refuses the call.
+        tracing: makes spans.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Guard(grpc.ServerInterceptor):
         streams: Streams,
         observer: Observer,
         account: Callable[[str, bool], AbstractContextManager[object]] = lambda *_: nullcontext(),
+        tracing: spans.Tracing = spans.UNTRACED,
     ) -> None:
         self._account = account
+        self._tracing = tracing
         self._account_of = account_of
         self._streams = streams
         self._observer = observer
@@ -121,7 +125,9 @@ class Guard(grpc.ServerInterceptor):
     def _answering(self, method: str, context: grpc.ServicerContext) -> Iterator[None]:
         started = time.monotonic()
         request = request_ids.of_call(context)
-        request_ids.begin(request)
+        span = self._tracing.begin(method, *request_ids.place_of(context))
+        span.tell(request_id=request)
+        request_ids.begin(request, span)
         said = ((request_ids.FIELD, request),)
         context.set_trailing_metadata(said)
         code = grpc.StatusCode.OK
@@ -130,16 +136,20 @@ class Guard(grpc.ServerInterceptor):
             yield
         except SealcarError as error:
             code = code_of(error)
+            span.end(error)
             _log.info("call refused", method=method, code=code.name, error=str(error))
-            context.abort_with_status(status_of(error, said))
-        except (grpc.RpcError, GeneratorExit):
+            context.abort_with_status(status_of(error, said, request))
+        except (grpc.RpcError, GeneratorExit) as error:
             code = grpc.StatusCode.CANCELLED  # by the client, or for being idle
+            span.end(error)
             raise
         except Exception:  # noqa: BLE001  (whatever it is, the caller gets a typed error)
             code = grpc.StatusCode.INTERNAL
             _log.exception("call failed", method=method)
-            defect = InternalError(f"a defect; the daemon's log has more of request {request}")
-            context.abort_with_status(status_of(defect, said))
+            defect = InternalError("a defect; the daemon's log has more")
+            span.end(defect)
+            context.abort_with_status(status_of(defect, said, request))
         finally:
+            span.end()
             self._observer.called(method, code.name, time.monotonic() - started)
             request_ids.end()

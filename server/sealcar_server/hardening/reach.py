@@ -94,6 +94,9 @@ def of(settings: Settings) -> Reach:
     for address in (settings.metrics.address, tls.address):
         if address:
             reach.bind.add(address.port)
+    if settings.traces.endpoint:
+        reach.connect |= {_port(settings.traces.endpoint), _DOMAIN}
+        reach.places += _around(_RESOLVER, READ)
     for alias, key in settings.keys.items():
         _add_key(reach, alias, key)
     return reach

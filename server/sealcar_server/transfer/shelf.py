@@ -165,7 +165,9 @@ class Shelf:
             return
         shelved.used = time.monotonic()
         shelved.stage = Stage.FILLING
-        shelved.fill = SegmentFill(
+        # whoever gives memory back brings this about, for the one who asked first
+        shelved.fill = shelved.context.run(
+            SegmentFill,
             shelved.reader,
             segment,
             self._place.engine,

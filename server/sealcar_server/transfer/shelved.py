@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import time
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -111,6 +112,7 @@ class Shelved:
         used: when it last was.
         readers: who was given it; may have ended since.
         permits: the last one of each kind that it was given by.
+        context: of the first request for it.
     """
 
     def __init__(self, wanted: Wanted, room: int) -> None:
@@ -125,6 +127,7 @@ class Shelved:
         self.waiting: set[Receiver] = set()
         self.readers: dict[Hashable, None] = {}
         self.permits: dict[Hashable, Permit] = {}
+        self.context = copy_context()
 
     @property
     def held(self) -> bool:

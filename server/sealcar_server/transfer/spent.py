@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from sealcar_server import spans
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,11 +15,13 @@ if TYPE_CHECKING:
 
 
 class Spent:
-    """Sums of seconds by phase. Thread-safe."""
+    """Sums of seconds by phase, for the request that is being done now. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seconds: dict[str, float] = {}
+        self._span = spans.current()
+        self._begun = time.monotonic()
 
     def add(self, seconds: Mapping[str, float]) -> None:
         """Add what one piece took."""
@@ -26,11 +30,16 @@ class Spent:
                 self._seconds[phase] = self._seconds.get(phase, 0.0) + value
 
     def tell(self, meter: Meter) -> None:
-        """Report each phase's sum."""
+        """Report each phase's sum, and all of it as one part of the request."""
         with self._lock:
             seconds, self._seconds = self._seconds, {}
         for phase, value in seconds.items():
             meter.spent(phase, value)
+        if seconds:
+            part = self._span.child("decrypt", begun=self._begun)
+            # workers and the client work at the same time: together it may be more than passed
+            part.tell(**{f"seconds.{phase}": value for phase, value in seconds.items()})
+            part.end()
 
 
 class Lending:
