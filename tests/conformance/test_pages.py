@@ -17,11 +17,21 @@ DOCS: Final = Path(__file__).parents[2] / "docs"
 READ: Final = ("quick-start.md", "concepts.md", "upgrade.md")
 
 
+def steps_to_take() -> list[pages.Step]:
+    read = [step for page in READ for step in pages.steps((DOCS / page).read_text())]
+    # what else this one shows works without a daemon, and is run by another test
+    package = pages.steps((DOCS / "model-packages.md").read_text(), "console")
+    return [*read, pages.Step("cd p"), *package]
+
+
 def test_a_reader_who_does_what_the_pages_say_sees_what_they_show() -> None:
-    steps = [step for page in READ for step in pages.steps((DOCS / page).read_text())]
+    steps = steps_to_take()
     # sockets have short paths
     with tempfile.TemporaryDirectory(prefix="s-") as folder:
         Path(folder, "detector.onnx").write_bytes(models.whole_model())
+        Path(folder, "p", "words").mkdir(parents=True)
+        Path(folder, "p", "words", "en.txt").write_text("a\n")
+        Path(folder, "p", "det.onnx").write_bytes(models.whole_model())
         done = subprocess.run(
             ["/bin/bash", "-c", pages.script(steps)],
             cwd=folder,

@@ -17,6 +17,7 @@ from support import models
 from support.daemon import Daemon, environment, run_command
 
 from sealcar import errors
+from sealcar.cli import main
 from sealcar_server.access.policy import Policy
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ plain = answer
 (compiled,) = session.run(None, {{"x": image}})
 assert abs(plain - compiled).max() < 0.05 * abs(plain).max(), (plain, compiled)
 assert session.get_providers()[0] == "QNNExecutionProvider"
+{alike}
+(again,) = session.run(None, {{"x": image}})
+assert (again == plain).all()
 client.close()
 """
 
@@ -110,11 +114,15 @@ def test_the_python_of_the_readme_works_as_it_stands(
     )
     assert done.returncode == 0, done.stderr
     monkeypatch.setenv("SEALCAR_SOCKET", socket)
-    load, compile_ = blocks(README, "python")
-    check = CHECK.format(load=load, compile=compile_)
+    load, compile_, alike = blocks(README, "python")
+    check = CHECK.format(load=load, compile=compile_, alike=alike)
+    plain = str(tmp_path / "packages" / "ocr")
+    assert main.run(["package", "new", plain, "--name", "ocr"]) == 0
+    assert main.run(["package", "add", plain, "det/onnx", str(model)]) == 0
     pytest.importorskip("onnxruntime_qnn", reason="no wheel of the plugin for this machine")
     done = subprocess.run(
         [sys.executable, "-c", check],
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
         capture_output=True,
         text=True,
@@ -163,14 +171,16 @@ def test_every_command_is_described() -> None:
 
 def test_the_policy_that_is_shown_is_one(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
-    for policy in blocks(OPERATIONS, "toml"):
+    policies = [each for each in blocks(OPERATIONS, "toml") if each.startswith("[[")]
+    assert len(policies) == 2
+    for policy in policies:
         file.write_text(policy)
         file.chmod(0o600)
         assert Policy.load(file) != Policy(())
 
 
 def test_the_completion_that_is_shown_is_one() -> None:
-    (line,) = blocks(OPERATIONS, "console")
+    (line,) = [each for each in blocks(OPERATIONS, "console") if "completion" in each]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["/bin/bash", "-c", line.removeprefix("$ ") + "complete -p sealcar"],

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import models
+from support import models, pages
 from support.certificates import Authority
 from support.daemon import run_command
 from support.grpcdoor import import_steps, refused, scope, write_steps
@@ -25,10 +26,10 @@ from sealcar.v1 import payloads_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 DATA = os.urandom(3_000_000)
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,20 @@ def test_a_workload_lists_opens_and_reads_what_it_was_granted(served: Served) ->
         assert found.read("empty") == b""
         with found.map("a") as mapped:
             assert bytes(mapped.view) == DATA
+
+
+def test_the_program_that_the_document_shows_works(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shown,) = [
+        block.text
+        for block in pages.blocks(OPERATIONS.read_text())
+        if "connect_remote" in block.text
+    ]
+    served.files(OPERATOR, "me")
+    monkeypatch.chdir(served.folder)
+    exec(shown.replace("models.example.org:7443", served.address), {})  # noqa: S102  (our own text)
+    assert capsys.readouterr().out.splitlines()[-1] == str(len(DATA))
 
 
 def test_a_stream_goes_straight_to_its_destination_and_once(served: Served) -> None:

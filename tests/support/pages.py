@@ -53,9 +53,11 @@ def blocks(page: str) -> list[Block]:
     return [Block(found[2], textwrap.dedent(found[3])) for found in _FENCED.finditer(page)]
 
 
-def steps(page: str) -> Iterator[Step]:
-    """Yield what a reader of a page does: its blocks `console` and `python`."""
+def steps(page: str, *languages: str) -> Iterator[Step]:
+    """Yield what a reader of a page does: its blocks `console` and `python`, or one of them."""
     for block in blocks(page):
+        if languages and block.language not in languages:
+            continue
         if block.language == "python":
             yield Step(f"python - <<'end of the block'\n{block.text}end of the block")
         elif block.language == "console":
