@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from bench import blob, summary
+
+if TYPE_CHECKING:
+    import pytest
 
 _ROOT = Path(__file__).parents[2]
 
