@@ -216,6 +216,16 @@ class _Asking:
         self.told.set()
 
 
+def test_there_is_one_worker_for_each_core_that_the_process_may_use() -> None:
+    allowed = os.sched_getaffinity(0)
+    assert Engine().workers == len(allowed)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert Engine().workers == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def test_workers_give_way_to_the_threads_that_answer(engine: Engine) -> None:
     job = _Asking()
     engine.put(job, Token(0))
