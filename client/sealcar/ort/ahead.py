@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sealcar import tracing
 from sealcar.closing import Closing
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from sealcar.ort.sources import Readable, Reader
+    from sealcar.transfer.arriving import ArrivingPayload
+
+# each of them takes a descriptor until it has come
+_MOST_EARLY: Final = 16
 
 
 class BlobAhead(Closing):
@@ -77,36 +81,74 @@ class ViewsAhead:
     Args:
         view: returns a payload in memory.
         names: which.
+        early: returns one that is handed out before it has come, if it can.
     """
 
-    def __init__(self, view: Callable[[str], memoryview], names: Iterable[str]) -> None:
-        self._coming: dict[str, Future[memoryview]] = {name: Future() for name in names}
+    def __init__(
+        self,
+        view: Callable[[str], memoryview],
+        names: Iterable[str],
+        early: Callable[[str], ArrivingPayload | None] = lambda _: None,
+    ) -> None:
         self._view = view
+        self._coming: dict[str, _Coming] = {}
+        for number, name in enumerate(names):
+            self._coming[name] = _Coming(name, early(name) if number < _MOST_EARLY else None)
+        self._early: list[_Coming] = []
         self._given_up = False
         if self._coming:
-            todo = tuple(self._coming.items())
+            todo = tuple(self._coming.values())
             run = tracing.bound(self._run)
             threading.Thread(target=run, args=(todo,), name="weights", daemon=True).start()
 
     def take(self, name: str) -> memoryview:
-        """Return a payload in memory, as soon as it is there.
+        """Return a payload in memory, as soon as it is there, or before.
 
         Raises:
             SealcarError: what went wrong, with scope and name.
         """
         coming = self._coming.pop(name, None)
-        return self._view(name) if coming is None else coming.result()
+        if coming is None:
+            return self._view(name)
+        if coming.arriving is None:
+            return coming.there.result()
+        coming.taken = True
+        self._early.append(coming)
+        return coming.arriving.view
+
+    def arrive(self) -> None:
+        """Return when everything that was taken is there, for anybody to read.
+
+        Raises:
+            SealcarError: what went wrong, with scope and name.
+        """
+        while self._early:
+            self._early.pop().there.result()
 
     def give_up(self) -> None:
         """Fetch no further one."""
         self._given_up = True
         self._coming.clear()
 
-    def _run(self, todo: tuple[tuple[str, Future[memoryview]], ...]) -> None:
-        for name, coming in todo:
-            if self._given_up:
-                return
-            try:
-                coming.set_result(self._view(name))
-            except BaseException as error:  # noqa: BLE001  (whoever takes it sees it)
-                coming.set_exception(error)
+    def _run(self, todo: tuple[_Coming, ...]) -> None:
+        for coming in todo:
+            with coming.arriving or nullcontext():
+                if not self._given_up or coming.taken:
+                    self._fetch(coming)
+
+    def _fetch(self, coming: _Coming) -> None:
+        try:
+            if coming.arriving is None:
+                coming.there.set_result(self._view(coming.name))
+            else:
+                coming.arriving.bring()
+                coming.there.set_result(coming.arriving.view)
+        except BaseException as error:  # noqa: BLE001  (whoever takes it sees it)
+            coming.there.set_exception(error)
+
+
+class _Coming:
+    def __init__(self, name: str, arriving: ArrivingPayload | None) -> None:
+        self.name, self.arriving = name, arriving
+        self.there: Future[memoryview] = Future()
+        self.taken = False

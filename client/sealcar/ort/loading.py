@@ -198,6 +198,10 @@ def _load(
     configuration.apply(own, _of_package(source), entries)
     with _expecting(source):
         model = models.read(source)
+        # what the runtime is asked meanwhile takes no time of its own
+        borrows = bool(model.files and not model.blobs) and borrowing.possible(
+            own, providers, entries, model.data, shared=shared
+        )
         files = weights.fetch(source, model.files)
     reader = scopes.BlobReader(source, model.blobs)
     registration = None
@@ -207,15 +211,14 @@ def _load(
         registration = adapters.registrar().set_read(own, reader)
     keeps = any(entries.get(key) == "1" for key in _BORROWING)
     make = partial(_session, model.data, own, providers, registration, keeps=keeps)
-    copying = partial(_copying, own, files, make)
+    copying = partial(_copying, source, own, files, make)
     with tracing.span("session", ep=source.ep), _expecting(reader):
-        if (
-            files
-            and not model.blobs
-            and borrowing.possible(own, providers, entries, model.data, shared=shared)
-        ):
+        if borrows:
+            if own.optimized_model_filepath:
+                _arrive(source)  # weights that are written into a file go to a system call
             ways = (make, copying)
             session = borrowing.session(own, model.weights, files, ways, shared=shared)
+            _arrive(source)
         else:
             session = copying()
     if model.blobs and not reader.served and entries.get(_SHARED) != "1":
@@ -239,8 +242,17 @@ def _expecting(whose: Source | scopes.BlobReader) -> Iterator[None]:
         whose.settle()
 
 
-def _copying(own: SessionOptions, files: weights.Files, make: Callable[[], Session]) -> Session:
+def _arrive(source: Source) -> None:
+    """Go on when all weights are there, for a provider and for system calls to read."""
+    if isinstance(source, SealedSource):
+        source.arrive()
+
+
+def _copying(
+    source: Source, own: SessionOptions, files: weights.Files, make: Callable[[], Session]
+) -> Session:
     """Make a session that copies what it needs of files that lie in memory."""
+    _arrive(source)
     weights.lend(own, files)
     return make()
 

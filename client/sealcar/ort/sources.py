@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from sealcar.errors import InvalidPackageError, SealcarError
+from sealcar.ort import runtime
 from sealcar.ort.ahead import ViewsAhead
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ MODEL: Final = "model"
 INITIALIZERS: Final = "initializers"
 BLOB: Final = "blob"
 
+_FIRST_WITHOUT_LOCK: Final = (1, 31)
 _Error = TypeVar("_Error", bound=SealcarError)
 # who would look on the disk for what isn't in the variant
 _LOOKS: Final = {BLOB: "the execution provider", INITIALIZERS: "ONNX Runtime"}
@@ -184,16 +186,27 @@ class SealedSource:
     def expect(self) -> None:
         """Have the weights on their way before they are asked for, if it is clear whose they are.
 
-        `settle` must follow.
+        `settle` must follow, and `arrive` before anything but a session reads them.
         """
         kinds = [payload.kind for payload in self.payloads]
         if kinds.count(MODEL) == 1:
             weights = (one.name for one in self.payloads if one.kind == INITIALIZERS)
-            self._ahead = ViewsAhead(self._map, weights)
+            # before, the runtime holds the interpreter lock as long as it makes a session
+            early = not self._shared and runtime.version() >= _FIRST_WITHOUT_LOCK
+            ahead = (self._scope.arriving,) if early else ()
+            self._ahead = ViewsAhead(self._map, weights, *ahead)
 
     def settle(self) -> None:
         """Fetch nothing more that nobody asked for."""
         self._ahead.give_up()
+
+    def arrive(self) -> None:
+        """Return when the weights that were asked for are all there.
+
+        Raises:
+            SealcarError: what went wrong, with scope and name.
+        """
+        self._ahead.arrive()
 
     def _map(self, name: str) -> memoryview:
         return self._scope.map(name, shared=self._shared).view

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sealcar.transfer.any_reader import AnyReader
+    from sealcar.transfer.arriving import ArrivingPayload
     from sealcar.transfer.payloads import PayloadRef
     from sealcar.transfer.scopes import OpenedScope, ScopeName
 
@@ -213,6 +214,17 @@ class AnyScope(ABC):
                 raise
         memory.freeze()
         return MappedPayload(memory, identity)
+
+    def arriving(self, name: str) -> ArrivingPayload | None:  # noqa: ARG002  (others use it)
+        """Return a payload in memory that native code may read before all of it has come.
+
+        None where there is none to be had: of what is small, from a daemon elsewhere, or on a
+        kernel that can't let a reader wait for a page.
+
+        Raises:
+            NotFoundError: the scope has no payload of that name.
+        """
+        return None
 
     def _share(self, payload: PayloadRef) -> MappedPayload | None:  # noqa: ARG002  (others use it)
         """Return a payload in shared memory; None where there is none to be had."""

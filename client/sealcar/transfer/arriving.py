@@ -19,6 +19,8 @@ from sealcar.transfer.userfaults import MissingPages
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sealcar.transfer.payloads import PayloadReader
+
 _HUGE: Final = 2 << 20
 # less than this comes sooner than it could be set up
 LEAST: Final = 2 * _HUGE
@@ -106,3 +108,32 @@ class ArrivingMemory(Closing):
             self._missing.fill(self._room.address + at, self._beside.address + at, _HUGE)
         except OSError as error:
             raise ExhaustedError(f"no memory for {self.size} bytes: {error.strerror}") from error
+
+
+class ArrivingPayload(Closing):
+    """A payload on its way into memory of its own.
+
+    Args:
+        memory: where it is to be; of this object from now on.
+        reader: opens it.
+
+    Attributes:
+        view: of all of it, as `ArrivingMemory.view` says.
+    """
+
+    def __init__(self, memory: ArrivingMemory, reader: Callable[[], PayloadReader]) -> None:
+        self._memory, self._reader = memory, reader
+        self.view = memory.view()
+
+    def bring(self) -> None:
+        """Return when it is there; whatever happens, whoever waits for a byte of it goes on then.
+
+        Raises:
+            SealcarError: what went wrong, with scope and name.
+        """
+        with self, self._reader() as reader:
+            reader.bring(self._memory)
+
+    def close(self) -> None:
+        """Bring nothing more."""
+        self._memory.close()

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
 from sealcar.closing import Closing
-from sealcar.errors import SealcarError, WrongStateError
+from sealcar.errors import InvalidRequestError, SealcarError, WrongStateError
 from sealcar.transfer.any_reader import AnyReader
 from sealcar.transfer.incoming import Incoming
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from sealcar.transfer.arriving import ArrivingMemory
     from sealcar.transfer.pool import Pool
     from sealcar.transfer.scopes import ScopeName
 
@@ -190,7 +191,30 @@ class PayloadReader(AnyReader):
         self._pool.give_back(self._connection)
         self._span.end()
 
+    def bring(self, memory: ArrivingMemory) -> None:
+        """Bring the whole payload to those who read it already.
+
+        Raises:
+            InvalidRequestError: the sizes differ.
+            WrongStateError: read already, closed, or used in a child of fork.
+            SealcarError: what went wrong. The memory has been wiped then.
+        """
+        try:
+            with self._span.active():
+                if self.size != memory.size:
+                    raise InvalidRequestError(
+                        f"the payload has {self.size} bytes, the memory {memory.size}"
+                    )
+                self._check_open()
+                memory.fill(self._incoming.bring)
+        except SealcarError as error:
+            self._span.end(error)
+            raise self._scope.placed(error, "transfer", self._name) from error.__cause__
+
     def _receive(self, address: int) -> None:
+        self._check_open()
+        self._incoming.read_into(address)
+
+    def _check_open(self) -> None:
         if not self._open:
             raise WrongStateError("this reader is closed")
-        self._incoming.read_into(address)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sealcar import tracing
 from sealcar.errors import SealcarError
 from sealcar.transfer.any_scope import AnyScope
+from sealcar.transfer.arriving import LEAST, ArrivingMemory, ArrivingPayload
 from sealcar.transfer.dialling import NoSharedMemoryError
 from sealcar.transfer.payloads import MappedPayload, PayloadReader
 from sealcar.transfer.scopes import OpenedScope, ScopeName, open_scope
@@ -50,6 +51,24 @@ class Scope(AnyScope):
             SealcarError: what went wrong, with scope and name.
         """
         return PayloadReader(self._pool, self.name, name, spare=True)
+
+    def arriving(self, name: str) -> ArrivingPayload | None:
+        """Return a payload in memory that native code may read before all of it has come.
+
+        None where there is none to be had: of what is small, or on a kernel that can't let a reader
+        wait for a page.
+
+        Raises:
+            NotFoundError: the scope has no payload of that name.
+        """
+        size = self.payload(name).size
+        if size < LEAST:
+            return None
+        try:
+            memory = ArrivingMemory(size)
+        except (OSError, ValueError, OverflowError):
+            return None
+        return ArrivingPayload(memory, lambda: self.reader(name))
 
     def _share(self, payload: PayloadRef) -> MappedPayload | None:
         if not payload.size:
