@@ -77,7 +77,7 @@ def computed_with() -> onnx.ModelProto:
 
 
 def packed() -> onnx.ModelProto:
-    """Weights of half a byte each, which can't be lent one by one."""
+    """Weights of half a byte each."""
     data = _random.integers(0, 256, WIDTH * WIDTH // 2, np.uint8).tobytes()
     weights = [
         helper.make_tensor("q", TensorProto.INT4, (WIDTH, WIDTH), data, raw=True),
@@ -127,8 +127,9 @@ def test_shared_weights_give_the_answers_of_private_ones(
 
 
 def test_only_weights_that_are_shared_stay_unpacked(client: Client, tmp_path: Path) -> None:
-    names = [take_in(client, tmp_path, whole) for whole in (borrowable(), computed_with())]
-    for name, entry in zip(names, ("1", "0"), strict=True):
+    models = (borrowable(), packed(), computed_with())
+    names = [take_in(client, tmp_path, whole) for whole in models]
+    for name, entry in zip(names, ("1", "1", "0"), strict=True):
         options = runtime.onnxruntime().SessionOptions()
         load(client, name, session_options=options, providers=CPU, initializers="shared")
         assert options.get_session_config_entry("session.disable_prepacking") == entry

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FAR: Final = (4 << 30) + 4096
+HALVES: Final = {TensorProto.INT4, TensorProto.UINT4}
 FLOATS: Final = np.arange(16, dtype=np.float32)
 
 
@@ -53,10 +54,37 @@ def test_a_weight_beyond_4_gib_of_its_file_is_lent_from_there(
     assert lent.values["w"].numpy().tolist() == FLOATS.tolist()
 
 
-@pytest.mark.parametrize(
-    "kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1, TensorProto.STRING]
-)
-def test_types_whose_elements_fill_no_whole_bytes_are_not_lent(kind: int) -> None:
+@pytest.mark.parametrize("kind", sorted(HALVES))
+@pytest.mark.parametrize("elements", [16, 17])
+def test_weights_of_half_a_byte_are_lent_with_no_more_memory_than_they_have(
+    kind: int, elements: int
+) -> None:
+    data = memoryview(bytes(range(1, elements // 2 + elements % 2 + 1)))
+    weights = onnxscan.scan(model(kind, elements, 0)).external
+    lent = lending.lend(weights, {"./w": data}, own=True)
+    (value,) = lent.values.values()
+    with Exported(data) as whole:
+        assert value.data_ptr() == whole.address
+    assert (value.shape(), value.element_type()) == ([elements], kind)
+    assert value.tensor_size_in_bytes() == len(data)
+    assert lent.kept == [value]
+    assert not lending.lend(weights, {"./w": data[:-1]}, own=True).values
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("kind", sorted(set(lending._TYPES) - HALVES))
+def test_weights_of_every_type_that_fills_bytes_are_lent(kind: int, *, own: bool) -> None:
+    weights = onnxscan.scan(model(kind, 4, 64)).external
+    data = memoryview(bytes(64 + (weights[0].byte_size or 0)))
+    lent = lending.lend(weights, {"./w": data}, own=own)
+    (value,) = lent.values.values()
+    with Exported(data) as whole:
+        assert value.data_ptr() == whole.address + 64
+    assert (value.shape(), value.element_type()) == ([4], kind)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT4E2M1, TensorProto.STRING])
+def test_types_that_the_runtime_may_not_know_are_not_lent(kind: int) -> None:
     weights = onnxscan.scan(model(kind, 16, 0)).external
     assert not lending.lend(weights, {"./w": memoryview(bytes(16))}, own=True).values
 

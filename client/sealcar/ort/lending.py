@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from sealcar.ort.initializers import Files
 
 _OF_THE_MODEL: Final = re.compile(r"graph\.initializer\[\d+\]")
-# by TensorProto.DataType, the numpy type of an element: those that fill whole bytes
+# by TensorProto.DataType, the numpy type of an element, or of the bytes that elements share
 _TYPES: Final = {
     **dict.fromkeys((1,), "<f4"),
     **dict.fromkeys((2, 17, 18, 19, 20), "u1"),
     **dict.fromkeys((4, 10, 16), "<u2"),
     **dict(zip((3, 5, 6, 7), ("i1", "<i2", "<i4", "<i8"), strict=True)),
     **dict(zip((9, 11, 12, 13), ("?", "<f8", "<u4", "<u8"), strict=True)),
+    **dict.fromkeys((21, 22), "u1"),
 }
 # those that DLPack has by the same name, which is how the runtime says when it has done
 _RETURNED: Final = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8"} | {
@@ -41,7 +42,11 @@ _RETURNED: Final = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7:
 
 
 class _Loan:
-    """The memory of one weight, as numpy takes it: writable, which it isn't, for DLPack's sake."""
+    """The memory of one weight, as numpy takes it: writable, which it isn't, for DLPack's sake.
+
+    Where elements share bytes the array says that it has more than there are: it is for the runtime
+    alone, which takes address and shape, and knows the type.
+    """
 
     def __init__(self, data: memoryview, kind: str, dims: Sequence[int]) -> None:
         self._data = data
@@ -105,8 +110,7 @@ def _data(tensor: Tensor, files: Files) -> memoryview | None:
 
 def _borrowed(tensor: Tensor, data: memoryview) -> object | None:
     """Return a value over memory that somebody else has to keep."""
-    numpy = runtime.numpy()
-    array = numpy.frombuffer(data, _TYPES[tensor.data_type]).reshape(tensor.dims)
+    array = runtime.numpy().asarray(_Loan(data, _TYPES[tensor.data_type], tensor.dims))
     if not array.flags.aligned:
         return None
     value: Any = runtime.onnxruntime().OrtValue.ortvalue_from_numpy_with_onnx_type(
