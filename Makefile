@@ -75,8 +75,14 @@ fuzz-%: .fuzz/.made
 	$(UV) pip install --quiet --require-hashes --python .venv/bin/python --target .fuzz/lib -r requirements/fuzz.txt
 	touch $@
 
-bench: .venv/.made
-	.venv/bin/python -m tests.bench
+# Says how long it takes. A part alone, and what moved since a report that was kept:
+# make bench BENCH='--part blob --compare old.json'
+bench: .venv/.made .venv-bench/.made
+	.venv/bin/python -m tests.bench $(BENCH)
+.venv-bench/.made: requirements/bench.txt | $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) .venv-bench
+	VIRTUAL_ENV=.venv-bench $(UV) pip sync --quiet --require-hashes requirements/bench.txt
+	touch $@
 
 LOCK := $(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 # both lists are committed; `make lock` takes newer versions. Key services and traces are tested on the newest runtime only.
@@ -88,8 +94,8 @@ requirements/%.txt: | $(UV)
 requirements/fuzz.txt: | $(UV)
 	mkdir -p requirements
 	$(LOCK) --group fuzz -o $@
-requirements/servers.txt: | $(UV)
-	$(LOCK) --group servers -o $@
+requirements/bench.txt requirements/servers.txt: requirements/%.txt: | $(UV)
+	$(LOCK) --group $* -o $@
 # what the images hold, what they are built with, and releases
 requirements/image.txt: | $(UV)
 	$(LOCK) pyproject.toml --extra server --extra cli --extra pkcs11 --extra aws --extra vault --extra otel -o $@
@@ -99,7 +105,7 @@ requirements/build.txt requirements/release.txt: requirements/%.txt: | $(UV)
 	$(LOCK) --group $* -o $@
 lock:
 	rm -f requirements/*.txt
-	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 fuzz servers image client build release)
+	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 bench fuzz servers image client build release)
 
 # docs/ as a site, in build/site; a link that leads nowhere ends it
 docs: .venv/.made
@@ -113,19 +119,23 @@ reference: .venv/.made
 man: .venv/.made
 	rm -rf build/share && .venv/bin/python -m sealcar.cli.manual build/share/man/man1
 
-# What a release publishes: the sources, and from them a wheel for each machine that runs on any Linux
+# What a release publishes: the committed sources, and from them a wheel for each machine that runs on any Linux
 # whose glibc is 2.28 or newer. No tool comes from the system, so every machine builds the same bytes.
 DIST  := dist
 TOOLS := $(CURDIR)/.release/bin
 dist: man .release/.made
-	rm -rf $(DIST) && mkdir -p $(DIST)
-	.release/bin/python -m hatchling build --target sdist --directory $(DIST)
+	rm -rf $(DIST) && mkdir -p $(DIST)/committed
+	git archive HEAD | tar -x -C $(DIST)/committed && cp -r build $(DIST)/committed/
+	cd $(DIST)/committed && $(TOOLS)/python -m hatchling build --target sdist --directory ..
+	rm -rf $(DIST)/committed
 	$(MAKE) dist-x86_64 dist-aarch64
+	.release/bin/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml --mc-type application \
+	  --output-file $(DIST)/sealcar.cdx.json requirements/image.txt
 dist-%: .release/.made
 	rm -rf $(DIST)/$* && mkdir $(DIST)/$* && tar -xzf $(DIST)/*.tar.gz -C $(DIST)/$* --strip-components=1
-	cd $(DIST)/$* && CC="$(TOOLS)/python -m ziglang cc -target $*-linux-gnu.2.28" _PYTHON_HOST_PLATFORM=linux-$* \
+	cd $(DIST)/$* && CC="$(TOOLS)/python -m ziglang cc -g0 -s -target $*-linux-gnu.2.28" _PYTHON_HOST_PLATFORM=linux-$* \
 	  $(TOOLS)/python -m hatchling build --target wheel --directory plain
-	PATH="$(TOOLS):$$PATH" auditwheel repair --only-plat --wheel-dir $(DIST) $(DIST)/$*/plain/*.whl
+	PATH="$(TOOLS):$$PATH" SOURCE_DATE_EPOCH=1580601600 auditwheel repair --only-plat --wheel-dir $(DIST) $(DIST)/$*/plain/*.whl
 	rm -rf $(DIST)/$*
 .release/.made: requirements/release.txt | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) .release
@@ -134,8 +144,8 @@ dist-%: .release/.made
 
 # What a release must pass besides `make test`; as root and with debootstrap it builds the images too.
 release-check: dist .venv/.made
-	.venv/bin/python -m pytest tests/release
+	DIST=$(DIST) .venv/bin/python -m pytest tests/release
 
 clean:
-	rm -rf .uv .venv .venv-ort130 .fuzz .languages .servers .release .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .uv .venv .venv-ort130 .venv-bench .fuzz .languages .servers .release .mypy_cache .ruff_cache .pytest_cache dist
 	git clean -fdxq client/sealcar
