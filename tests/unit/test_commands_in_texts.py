@@ -1,4 +1,4 @@
-"""Commands that pages, help, errors and comments mention are ones that the program takes."""
+"""What texts mention is there: commands of pages, help and messages, settings, metrics."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from refresh_reference import every_metric, every_setting
 from support import command_lines, pages
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 SOURCES: Final = sorted([*ROOT.glob("client/sealcar/**/*.py"), *ROOT.glob("server/**/*.py")])
+C_CLIENT: Final = ROOT.joinpath("client", "c", "sealcar.h").read_text()
 DEPLOYED: Final = sorted(path for path in ROOT.glob("deploy/**/*") if path.is_file())
 # "sealcar v1 …" are labels of the format at rest
 _MENTIONED: Final = re.compile(r"`(sealcar (?!v1 |\{)[^`]+)`")
@@ -60,3 +62,21 @@ def test_a_command_that_a_deployment_mentions_is_one() -> None:
     ]
     assert lines
     assert wrong([line.split("  #")[0] for line in lines]) == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_metric_that_a_page_mentions_is_one(page: Path) -> None:
+    known = set(re.findall(r"sealcar_[a-z_]+", every_metric()))
+    mentioned = set(re.findall(r"`(sealcar_[a-z_]+)(?:\{[^`]*)?`", page.read_text()))
+    others = {"sealcar_server", "sealcar_set_read", "sealcar_ep_target"}  # modules and functions
+    functions = {name for name in mentioned if f"{name}(" in C_CLIENT}
+    assert mentioned - known - others - functions == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_setting_that_a_page_mentions_is_one(page: Path) -> None:
+    known = set(re.findall(r"^\| `([\w.]+)` \|", every_setting(), re.MULTILINE))
+    sections = "|".join(sorted({name.split(".")[0] for name in known}))
+    mentioned = set(re.findall(rf"`((?:{sections})\.[a-z_]+)(?: = [^`]*)?`", page.read_text()))
+    endings = (".md", ".toml", ".json", ".sock", ".py")
+    assert {name for name in mentioned - known if not name.endswith(endings)} == set()
