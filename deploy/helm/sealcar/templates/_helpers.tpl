@@ -30,13 +30,20 @@ seccompProfile:
 {{ add .Values.transferMiB .Values.daemonMiB }}Mi
 {{- end }}
 
+{{- /* of what asks the key service */}}
 {{- define "sealcar.environment" -}}
-{{- if .Values.key.environment }}
-env:
-  {{- range $name, $value := .Values.key.environment }}
-  - { name: {{ $name }}, value: {{ $value | quote }} }
-  {{- end }}
+{{- range $name, $value := .Values.key.environment }}
+- { name: {{ $name }}, value: {{ $value | quote }} }
 {{- end }}
+{{- end }}
+
+{{- /* where the daemon's own probes ask: in node mode one tenant's socket tells as much as another's */}}
+{{- define "sealcar.socket" -}}
+{{- if eq .Values.mode "node" -}}
+/run/sealcar/sockets/{{ (first .Values.tenants).name }}/run
+{{- else -}}
+/run/sealcar/sockets/default
+{{- end -}}
 {{- end }}
 
 {{- /* the store is founded under the key of the settings; the settings of `init` come last */}}
@@ -52,7 +59,9 @@ command:
   - --key-uri
   - {{ .root.Values.key.uri | quote }}
   {{- end }}
-{{- include "sealcar.environment" .root }}
+{{- with include "sealcar.environment" .root }}
+env: {{- . | nindent 2 }}
+{{- end }}
 securityContext: {{- include "sealcar.closed" .root | nindent 2 }}
 resources:
   requests: { cpu: 100m, memory: 128Mi }
@@ -62,21 +71,26 @@ resources:
 {{- define "sealcar.daemon" -}}
 image: {{ include "sealcar.image" . }}
 args: ["serve", "--config", "/etc/sealcar/sealcar.toml"]
-{{- include "sealcar.environment" . }}
+env:
+  - { name: SEALCAR_SOCKET, value: {{ include "sealcar.socket" . }} }
+  - { name: SEALCAR_PEER_UID, value: {{ .Values.uids.daemon | quote }} }
+{{- with include "sealcar.environment" . }}
+{{- . | nindent 2 }}
+{{- end }}
 ports:
   - { name: metrics, containerPort: 9464 }
 securityContext: {{- include "sealcar.closed" . | nindent 2 }}
 startupProbe:
-  httpGet: { path: /livez, port: metrics }
+  exec: { command: [sealcar, status, --probe, --timeout, "4"] }
   periodSeconds: 1
   timeoutSeconds: 5
   failureThreshold: 60
 readinessProbe:
-  httpGet: { path: /readyz, port: metrics }
+  exec: { command: [sealcar, status, --probe=ready, --timeout, "4"] }
   periodSeconds: 10
   timeoutSeconds: 5
 livenessProbe:
-  httpGet: { path: /livez, port: metrics }
+  exec: { command: [sealcar, status, --probe, --timeout, "4"] }
   periodSeconds: 20
   timeoutSeconds: 5
 resources:
