@@ -269,7 +269,7 @@ class _Daemon:
         listeners = {sock: name for made in (packets, streams) for name, sock in made.items()}
         self._data = DataSocket(listeners, services, limits)
         self._stack.callback(self._data.close)
-        self._watched.follow_data(self._data, self._budget, engine)
+        self._watched.follow_data(self._data, self._budget, engine, self._grpc.pulses())
         self._data.start()
 
     def _listeners(

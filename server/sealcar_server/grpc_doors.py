@@ -10,6 +10,7 @@ import structlog
 from sealcar_server import remote_access, spans
 from sealcar_server.endpoints import listening
 from sealcar_server.endpoints.grpc_admin import AdminServicer, Watched
+from sealcar_server.endpoints.grpc_asking import Asking
 from sealcar_server.endpoints.grpc_guard import Guard
 from sealcar_server.endpoints.grpc_keys import KeysServicer
 from sealcar_server.endpoints.grpc_packages import PackagesServicer
@@ -18,6 +19,7 @@ from sealcar_server.endpoints.grpc_server import Servicers, admin_server, on_soc
 from sealcar_server.endpoints.grpc_streams import Streams
 from sealcar_server.endpoints.grpc_tls import OPTIONS, Callers, Certificates, on_tcp
 from sealcar_server.endpoints.relay import INNER, Relay
+from sealcar_server.health import Pulse
 
 if TYPE_CHECKING:
     import contextlib
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sealcar_server.settings import Settings
 
 _GRACE: Final = 1.0  # seconds for short calls, at the end
+_GIVEN_UP: Final = 600.0  # seconds that clients wait for a commit, the longest of all short calls
 _OPERATORS: Final = "operators"  # on whose account calls on the admin socket are
 _log: Final = structlog.get_logger("sealcar.tls")
 
@@ -113,7 +116,7 @@ class GrpcDoors:
             StorageError, ConfigurationError: a socket can't be made.
         """
         parts = self._parts
-        relay = Relay(
+        relay = self._relay = Relay(
             folder,
             parts.sessions,
             of_one=parts.settings.limits.connections // 2,
@@ -132,6 +135,9 @@ class GrpcDoors:
         self._stack.callback(relay.stop)
         self._serve_clients(on_socket(folder / INNER), self.streams[0], caller, receiver)
         relay.start(listeners())
+        self._asking = Asking(folder / INNER)
+        # before the server, which would wait for its last question
+        self._stack.callback(self._asking.close)
 
     def start_tls(self, access: RemoteAccess) -> None:
         """Serve TCP over mutual TLS, with threads and streams that no other caller waits for.
@@ -157,6 +163,16 @@ class GrpcDoors:
         door = on_tcp(access.address, certificates.credentials(), listening_on)
         self._serve_clients(door, streams, caller, caller, options=OPTIONS)
         self.streams.append(streams)
+
+    def pulses(self) -> list[Pulse]:
+        """Return what shows that clients' calls get through: the relay, and gRPC with its threads.
+
+        A call that got no thread for so long was given up by every client.
+        """
+        return [
+            Pulse("relay", self._relay.ask),
+            Pulse("gRPC", self._asking.ask, _GIVEN_UP),
+        ]
 
     def look(self) -> None:
         """Notice new certificates."""

@@ -10,14 +10,14 @@ import structlog
 
 from sealcar.errors import RuntimeSupportError
 from sealcar_server import metrics_http, spans
-from sealcar_server.health import Health
+from sealcar_server.health import Health, Pulse
 from sealcar_server.metrics import Metrics
 from sealcar_server.metrics_store import Counting
 from sealcar_server.notify import Notifier
 
 if TYPE_CHECKING:
     import contextlib
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from sealcar_server.access.audit.trail import Trail
     from sealcar_server.endpoints.data_socket import DataSocket
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sealcar_server.transfer.engine import Engine
 
 _HOUSEKEEPING: Final = 1.0  # seconds
+_SLOW_DISK: Final = 120.0  # seconds that a worker may need for a piece
 _log: Final = structlog.get_logger("sealcar")
 
 
@@ -85,11 +86,14 @@ class Watched:
         self.meter.follow_audit(trail.lag)
         self.meter.follow_lock(lambda: keyring.locked)
 
-    def follow_data(self, data: DataSocket, budget: Budget, engine: Engine) -> None:
-        """Ask these too."""
+    def follow_data(
+        self, data: DataSocket, budget: Budget, engine: Engine, pulses: Iterable[Pulse]
+    ) -> None:
+        """Ask these too; and these parts, whether they go round."""
         self._data, self._budget = data, budget
         self.meter.memory.follow(data, budget, engine)
-        self._health = Health(lambda: data.alive, lambda: self._keyring.locked)
+        own = (Pulse("data socket", data.ask), Pulse("workers", engine.ask, _SLOW_DISK))
+        self._health = Health(lambda: data.alive, lambda: self._keyring.locked, (*own, *pulses))
 
     def serve(self) -> None:
         """Serve metrics and probes, if the settings say where.

@@ -92,6 +92,10 @@ class DataSocket:
         """Whether its thread runs."""
         return self._thread.is_alive()
 
+    def ask(self, answered: Callable[[], None]) -> None:
+        """Have its thread call this, at its next turn."""
+        self._door.post(answered)
+
     def drain(self, timeout: float) -> bool:
         """Take no new request, and wait for the transfers under way; False: some are left."""
         self._door.draining = True

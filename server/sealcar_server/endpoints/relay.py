@@ -79,6 +79,7 @@ class Relay:
         self._arrivals = Arrivals(self._selector, patience)
         self._listeners: dict[sockets.socket, str] = {}
         self._stopping = False
+        self._asked: Callable[[], None] | None = None
         self._until = 0.0
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
 
@@ -103,6 +104,10 @@ class Relay:
         if caller is None or caller.ended:
             raise DeniedError("calls are served on a listener's grpc.sock only")
         return caller
+
+    def ask(self, answered: Callable[[], None]) -> None:
+        """Have its thread call this, at its next turn."""
+        self._asked = answered
 
     def stop(self) -> None:
         """Accept no more, carry over what the inner server said last, and close everything.
@@ -130,6 +135,9 @@ class Relay:
         paused, looked = False, 0.0
         while not self._stopping:
             ready = self._selector.select(_PAUSE if paused else _LOOK)
+            answer, self._asked = self._asked, None
+            if answer is not None:
+                answer()
             if time.monotonic() - looked > _LOOK:
                 self._end_with_their_process()
                 self._end_silent(time.monotonic())

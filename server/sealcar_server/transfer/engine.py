@@ -17,7 +17,7 @@ from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.transfer.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
 # The workers come back for the interpreter lock several times a segment. At the default of 5 ms
 # one busy Python thread would make each of those a wait of 5 ms.
@@ -45,6 +45,16 @@ class Job(Protocol):
 
     def work(self, token: Token, scratch: Scratch) -> None:
         """Do one token's worth, on a worker's thread. Never raises."""
+
+
+class _Question:
+    def __init__(self, answered: Callable[[], None]) -> None:
+        self._answered = answered
+        self.owner = self
+
+    def work(self, token: Token, scratch: Scratch) -> None:  # noqa: ARG002  (of a job)
+        """Answer."""
+        self._answered()
 
 
 class Engine:
@@ -86,6 +96,10 @@ class Engine:
         with self._lock:
             self._turns.put(job.owner, job, token)
         self._queue.put(True)  # noqa: FBT003  (of a queue)
+
+    def ask(self, answered: Callable[[], None]) -> None:
+        """Have a worker call this, when it has time."""
+        self.put(_Question(answered), Token(0))
 
     def close(self) -> None:
         """Let the workers finish what is queued, and wait for them."""
