@@ -325,13 +325,15 @@ def test_weights_come_before_they_are_asked_for(daemon: Daemon, client: Client) 
     source.settle()
 
 
+# the second one is large enough that the session is made while it comes
+@pytest.mark.parametrize("count", [1, 12])
 def test_damaged_weights_are_named_though_another_thread_found_them(
-    daemon: Daemon, client: Client
+    daemon: Daemon, client: Client, count: int
 ) -> None:
-    name = take_in(client, *model("Add", 1))
+    name = take_in(client, *model("MatMul", count))
     path = next(daemon.store.glob(f"{name}/1/g/*/*/*/w"))
     with path.open("r+b") as file:
-        file.seek(SIZE // 2)
+        file.seek(SIZE * count // 2)
         file.write(secrets.token_bytes(32))
     with pytest.raises(DamagedError) as caught:
         load(client, name, providers=CPU)

@@ -16,7 +16,6 @@ from sealcar.ort import (
     fitting,
     models,
     options,
-    plain,
     probing,
     runtime,
     scopes,
@@ -178,6 +177,8 @@ def _in_directory(
     own: SessionOptions,
     providers: Sequence[Provider] | None,
 ) -> Source:
+    from sealcar.ort import plain  # noqa: PLC0415  (who loads from a store has no use for it)
+
     package = plain.open_package(path)
     if variant is None:
         component, variant = selecting.in_package(package, component, own, providers)
