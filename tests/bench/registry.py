@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from bench import blob, overhead, sharing, small, writing
+from bench import blob, loads, overhead, peers, sharing, small, writing
 
 if TYPE_CHECKING:
     from bench.parts import Part
@@ -15,4 +15,6 @@ PARTS: Final[tuple[Part, ...]] = (
     *small.PARTS,
     *overhead.PARTS,
     *sharing.PARTS,
+    *peers.PARTS,
+    *loads.PARTS,
 )
