@@ -14,10 +14,9 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import DeniedError, InvalidRequestError, UnavailableError
+from sealcar.errors import UnavailableError
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.endpoints.data_packets import OneSender
-from sealcar_server.endpoints.data_turns import ViolationError
 from sealcar_server.endpoints.stream_in import Inflow
 from sealcar_server.endpoints.stream_out import Outflow
 from sealcar_server.transfer.rings import Ring
@@ -81,6 +80,7 @@ class StreamLine:
             ViolationError: it isn't its turn.
             BlockingIOError: none has arrived.
             OSError: the connection is broken.
+            Exception: whatever else went wrong while it was moved.
         """
         if not self._arrived:
             raise BlockingIOError
@@ -174,7 +174,7 @@ class StreamLine:
                 pass
             except EOFError:
                 self._end(None)
-            except (DeniedError, InvalidRequestError, ViolationError, OSError) as error:
+            except Exception as error:  # noqa: BLE001  (whoever receives raises it again)
                 self._end(error)
             self._arm()
 
