@@ -21,7 +21,6 @@ from sealcar_server.hardening.calls import DENIED
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 UNIT: Final = DEPLOY.joinpath("systemd", "sealcar.service").read_text()
 PROFILE: Final = json.loads(DEPLOY.joinpath("kubernetes", "seccomp.json").read_text())
-COMPOSE: Final = DEPLOY.joinpath("compose.yaml").read_text()
 # the steps themselves
 OWN: Final = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"}
 
@@ -114,12 +113,6 @@ def test_a_daemon_serves_under_the_profile(tmp_path: Path) -> None:
         assert answer("keys", "rotate", "--admin", str(daemon.admin))["version"] == "2"
         steps = {line["step"]: line["state"] for line in daemon.log if line["event"] == "hardening"}
         assert {steps[name] for name in ("landlock", "seccomp")} == {"on"}
-
-
-def test_a_composed_daemon_has_no_power_and_no_way_to_get_one() -> None:
-    daemon = COMPOSE.split("  application:")[0]
-    for line in ("read_only: true", "cap_drop: [ALL]", 'security_opt: ["no-new-privileges:true"]'):
-        assert line in daemon
 
 
 def test_the_service_tells_its_manager_how_it_is() -> None:
