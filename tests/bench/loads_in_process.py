@@ -95,8 +95,10 @@ class _Scope(AnyScope):
         for path in sorted(self._folder.iterdir()):
             kind, _, payload = path.name.partition(".")
             size = Layout.of_file(path.stat().st_size).plain_size
-            payloads.append(PayloadRef(payload.replace("%", "/"), kind, size, True, b""))
-        return OpenedScope(name, tuple(payloads), ep="", device="", compatibility="", executor_info={})
+            payloads.append(
+                PayloadRef(payload.replace("%", "/"), kind, size, sealed=True, identity=b"")
+            )
+        return OpenedScope(name, "", "", "", {}, tuple(payloads))
 
 
 class _Reader(AnyReader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from bench import blob, loads, overhead, peers, sharing, small, writing
+from bench import blob, curves, loads, overhead, peers, sharing, small, stores, writing
 
 if TYPE_CHECKING:
     from bench.parts import Part
@@ -16,5 +16,7 @@ PARTS: Final[tuple[Part, ...]] = (
     *overhead.PARTS,
     *sharing.PARTS,
     *peers.PARTS,
+    *curves.PARTS,
+    *stores.PARTS,
     *loads.PARTS,
 )

@@ -38,12 +38,14 @@ class Way:
         job: what a process is told.
         before: brings the daemon to where a load begins: what is decrypted and shared already.
         path: of modules that only its loader needs.
+        files: that only it reads.
     """
 
     name: str
     job: Job
     before: Callable[[], None] | None = field(default=None, repr=False)
     path: str = ""
+    files: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def _settle(way: Way, place: Place, *, cold: bool) -> float:
     """Bring page cache, daemon and free memory to where every load begins."""
     if way.before is not None:
         way.before()
-    files = place.files()
+    files = [*place.files(), *way.files]
     stayed = 1.0
     if cold:
         stayed = caches.drop(files)
