@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from bench import counters
-from bench.counters import Counters, Memory
+from bench.counters import Memory
 from bench.measuring import touch_free_memory
+from bench.quiet import Quiet
 from support.daemon import environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-_NOISE: Final = 0.06
-_TICKS: Final = 1.1 / os.sysconf("SC_CLK_TCK")
+    from bench.counters import Counters
+
 _LOOK: Final = 0.003
 _CLIENT: Final = "client"
 
@@ -66,15 +67,10 @@ class Program:
         with self.ready() as process:
             touch_free_memory(3 * self.size)
             roles = {_CLIENT: process.pid, **self.others}
-            mine = (os.getpid(), *roles.values())
-            all_before, before = counters.busy_seconds(), _look(mine)
+            quiet = Quiet((os.getpid(), *roles.values()))
             stages = self.go(process)
-            all_after, after = counters.busy_seconds(), _look(mine)
-            needed = {pid: after[pid].since(before[pid]) for pid in after}
-            own = sum(each.busy for each in needed.values())
-            allowed = _NOISE * max(stages.values(), default=0.0) + _TICKS
-            calm = all_after - all_before - own <= allowed
-            return Sample(stages, calm, {role: needed[pid] for role, pid in roles.items()})
+            calm = quiet.was(max(stages.values(), default=0.0))
+            return Sample(stages, calm, {role: quiet.needed[pid] for role, pid in roles.items()})
 
     def watch(self) -> dict[str, Memory]:
         """Run it once without taking the time, and return the most memory of each role.
@@ -143,7 +139,3 @@ def _line(process: subprocess.Popen[str]) -> str:
     if not line:
         raise RuntimeError(f"{process.args!r} ended without an answer, code {process.wait()}")
     return line
-
-
-def _look(pids: tuple[int, ...]) -> dict[int, Counters]:
-    return {pid: Counters.of(pid) for pid in pids}

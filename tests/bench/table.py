@@ -18,7 +18,7 @@ def text(report: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> str
     lines = ["medians (least to most); ratio: to the way that its part compares with", ""]
     for name, part in report["parts"].items():
         lines += [f"{name}: {part['about']}", *(_row(row) for row in part["rows"])]
-        lines += ["  MiB and faults of each process:", *_processes(part["rows"]), ""]
+        lines += [*_processes(row for row in part["rows"] if row["at"] is None), ""]
     lines += _figures(report)
     if old:
         lines += ["", *_moved(report, old)]
@@ -49,7 +49,7 @@ def _processes(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         for role, used in row["processes"].items():
             # many of a kind are numbered; the first one stands for them
             line = f"    {row['way']}, {role}: {_used(used)}"
-            kind = (row["way"], role.rstrip("0123456789"), row["at"])
+            kind = (row["way"], role.rstrip("0123456789"))
             if kind not in told:
                 told.add(kind)
                 yield line
@@ -61,9 +61,9 @@ def _used(used: Mapping[str, int | None]) -> str:
         return "?" if value is None else f"{value / _MIB:.1f}"
 
     return (
-        f"memory {mib('private')} private, {mib('proportional')} proportional;"
-        f" faults {used['minor_faults']} minor, {used['major_faults']} major;"
-        f" read {mib('logical_read')} logical, {mib('physical_read')} physical"
+        f"MiB {mib('private')} private, {mib('proportional')} proportional,"
+        f" {mib('logical_read')} read, {mib('physical_read')} of them from a device;"
+        f" {used['minor_faults']} minor and {used['major_faults']} major faults"
     )
 
 
