@@ -28,9 +28,11 @@ PROBES: Final = {
 
 @pytest.fixture(scope="module", params=manifests.CASES, ids=lambda case: case.name)
 def objects(request: pytest.FixtureRequest) -> Objects:
-    if reason := request.param.missing():
+    case = request.param
+    assert isinstance(case, Case)
+    if reason := case.missing():
         pytest.skip(reason)
-    return request.param.rendered()
+    return case.rendered()
 
 
 def _file(objects: Objects, name: str, folder: Path) -> Path:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +18,7 @@ from support.daemon import answer
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.seccomp_profile import ProfiledDaemon
 
+from sealcar_server import settings_reading
 from sealcar_server.hardening import seccomp
 from sealcar_server.hardening.calls import DENIED
 
@@ -61,6 +65,50 @@ def test_the_service_may_call_nothing_that_the_daemon_takes_from_itself() -> Non
     assert allowed & DENIED.keys() == {"capset"}
     assert allowed >= OWN
     assert directives("SystemCallArchitectures") == ["native"]
+
+
+@needs_systemd
+def test_a_service_manager_understands_every_line(tmp_path: Path) -> None:
+    unit = tmp_path / "sealcar.service"
+    # the daemon is not where an operator puts it
+    unit.write_text(UNIT.replace("/opt/sealcar/bin/sealcar", sys.executable))
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if str(unit) in line]
+    # older ones pass over the second type
+    assert not [line for line in said if "notify-reload" not in line], done.stderr
+
+
+def test_the_settings_that_the_unit_shows_are_settings_and_fit_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    shown = re.findall(r"^#   (\[.*|\w+ = .*)$", UNIT, re.MULTILINE)
+    file = tmp_path / "sealcar.toml"
+    # a group that there is here
+    own = grp.getgrgid(os.getgid()).gr_name
+    file.write_text("\n".join(shown).replace("sealcar-clients", own))
+    file.chmod(0o600)
+    settings = settings_reading.read(file, {}, ())
+    assert settings.daemon.isolation == "uid"
+    # who may connect at all
+    (listen,) = settings.listen.values()
+    assert (listen.mode, listen.group) == (0o660, os.getgid())
+    assert 'group = "sealcar-clients"' in shown
+    runtime = Path("/run") / directives("RuntimeDirectory")[0]
+    state = Path("/var/lib") / directives("StateDirectory")[0]
+    assert runtime in listen.dir.parents
+    assert runtime in settings.admin.dir.parents
+    assert state in settings.store.path.parents
+    assert state in settings.daemon.state_dir.parents
+    # the key comes encrypted, under the name that the settings call it by
+    (credential,) = directives("LoadCredentialEncrypted")
+    name = credential.split(":")[0]
+    assert f'uri = "credential:{name}"' in shown
+    assert settings.keys["default"].uri.absolute == f"file:{tmp_path / name}"
+    # it drains, and has time left to end
+    assert int(directives("TimeoutStopSec")[0]) > settings.daemon.drain_timeout
+    assert directives("LimitMEMLOCK") == ["64M"]
 
 
 def test_the_service_has_no_power_no_core_and_no_way_to_get_one() -> None:

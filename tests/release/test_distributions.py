@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -34,10 +35,10 @@ PATHS: Final = (
 pytestmark = pytest.mark.timeout(900)
 
 
-def run(*command: str | Path, **environment: str) -> str:
+def run(*command: str | Path, folder: Path = ROOT, **environment: str) -> str:
     done = subprocess.run(
         [str(part) for part in command],
-        cwd=ROOT,
+        cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -158,6 +159,18 @@ def test_the_list_of_contents_names_every_locked_dependency_with_its_hashes() ->
     assert hashes == set(re.findall(r"sha256:([0-9a-f]{64})", locked))
 
 
+def interpreter(version: str) -> str:
+    """Return a Python of that version, or nothing."""
+    name = f"python{version}"
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    others = root.glob(f"versions/{version}.*/bin/{name}")
+    for found in filter(None, (shutil.which(name), *map(str, others))):
+        # one of pyenv's own stands for versions that it was not told to use, too
+        if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return found
+    return ""
+
+
 def fresh(folder: Path, python: str) -> dict[str, str]:
     """Make an environment that has nothing, and return what names it to uv."""
     run(UV, "venv", "--quiet", "--python", python, folder)
@@ -165,7 +178,12 @@ def fresh(folder: Path, python: str) -> dict[str, str]:
 
 
 def try_out(folder: Path, *paths: str) -> None:
-    """Have tests run in an environment, with what it has installed and nothing of the tree."""
+    """Have tests run in an environment: the committed ones, on what is installed there."""
+    tree = folder / "committed"
+    tree.mkdir()
+    archive = folder / "committed.tar"
+    run("git", "archive", "--output", archive, "HEAD")
+    run("tar", "--extract", "--file", archive, "--directory", tree)
     environment = {"VIRTUAL_ENV": str(folder)}
     held = folder / "held.txt"
     held.write_text(
@@ -173,9 +191,9 @@ def try_out(folder: Path, *paths: str) -> None:
     )
     run(UV, "pip", "install", "--quiet", "--constraint", held, *TOOLS, **environment)
     python = folder / "bin" / "python"
-    where = run(python, "-c", "import sealcar, sealcar_server as s; print(sealcar.__file__, s)")
-    assert where.count("site-packages") == 2
-    said = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths)
+    told = "import sealcar, sealcar_server as server; print(sealcar.__file__, server.__file__)"
+    assert run(python, "-c", told, folder=tree).count("site-packages") == 2
+    said = run(python, "-m", "pytest", "-q", *paths, folder=tree)
     assert re.search(r"\d+ passed", said), said
 
 
@@ -184,14 +202,14 @@ def try_out(folder: Path, *paths: str) -> None:
 def test_it_installs_into_a_fresh_environment_and_serves(
     kind: str, version: str, tmp_path: Path
 ) -> None:
-    found = subprocess.run([UV, "python", "find", version], capture_output=True, check=False)
-    if found.returncode:
+    python = interpreter(version)
+    if not python:
         pytest.skip(f"needs Python {version}")
     if kind == "source" and not version.endswith(f".{sys.version_info.minor}"):
         pytest.skip("one build of the sources is enough")
     artifact = wheel("x86_64") if kind == "wheel" else source()
     folder = tmp_path / "fresh"
-    environment = fresh(folder, version)
+    environment = fresh(folder, python)
     extras = ",".join(EXTRAS)
     run(UV, "pip", "install", "--quiet", f"sealcar[{extras}] @ {artifact.as_uri()}", **environment)
     run(UV, "pip", "check", "--quiet", **environment)
