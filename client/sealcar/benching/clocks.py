@@ -72,7 +72,8 @@ class Clock:
         from sealcar.transfer.payloads import PayloadReader  # noqa: PLC0415  (only who connects)
         from sealcar.transfer.reading import Scope  # noqa: PLC0415  (the same)
 
-        _around(PayloadReader, "_receive", after=lambda _made, reader, *_: self._read(reader.size))
+        for whole in ("_receive", "bring"):
+            _around(PayloadReader, whole, after=lambda _made, reader, *_: self._read(reader.size))
         _around(Scope, "_share", after=lambda made, *_: self._shared(made))
 
     def arrived(self, copied: int) -> None:
