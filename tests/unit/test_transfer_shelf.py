@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,6 +171,23 @@ def test_a_segment_that_is_dropped_counts_until_the_last_one_has_let_it_go(
         shelves.shelf.look()
         assert shelves.budget.used == SIZE
         one.leave()
+    shelves.shelf.look()
+    assert shelves.budget.used == 0
+
+
+def test_a_segment_counts_as_long_as_any_process_has_it_who_ever_got_it_first(
+    shelves: Shelves,
+) -> None:
+    first = shelves.ask("x")
+    shelves.run(lambda: first.answered)
+    waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(waits, stdin=subprocess.PIPE, pass_fds=[first.held]) as heir:
+        first.leave()
+        first.permit.check = _refuse  # type: ignore[method-assign]  # the grant is gone
+        shelves.shelf.drop_fallen()
+        shelves.shelf.look()
+        assert shelves.budget.used == SIZE
+        heir.kill()
     shelves.shelf.look()
     assert shelves.budget.used == 0
 
