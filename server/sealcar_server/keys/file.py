@@ -6,6 +6,7 @@ data: 60 bytes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -158,6 +159,10 @@ class FileProvider:
             self._file.close()
 
     def _cipher(self, version: str) -> AESGCM:
+        if version not in self._file.keys:
+            # another daemon of this store may have given the file one version more
+            with contextlib.suppress(KeyUnavailableError):
+                self.health()
         with self._lock:
             if version in self._file.keys:
                 return AESGCM(self._file.keys[version].view)
