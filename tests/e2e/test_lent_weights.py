@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support import flows
+from support import flows, onnx_models
 from support.daemon import Daemon
 from support.onnx_bytes import TINY
 from support.payload_packages import PlannedBytes, PlannedPackage
@@ -25,7 +25,7 @@ from support.raw_clients import until
 from sealcar import onnxscan
 from sealcar.client import Client
 from sealcar.errors import DamagedError, WrongStateError
-from sealcar.ort import ahead, lending, load, runtime
+from sealcar.ort import ahead, lending, load, models, runtime, scopes
 from sealcar.ort.sources import SealedSource
 from sealcar.transfer.memory import PrivateMemory
 from sealcar.transfer.payloads import PayloadReader
@@ -297,6 +297,35 @@ def test_what_was_read_ahead_and_not_asked_for_holds_no_connection(client: Clien
                 assert targets[each] == blobs[each]
                 assert client._pool._leased == 0
     assert client._pool._leased == 0
+
+
+def test_a_blob_that_several_nodes_name_is_decrypted_once(daemon: Daemon, client: Client) -> None:
+    nodes = [
+        onnx_models.ep_context(f"n{at}", embed_mode=0, main_context=1, ep_cache_context=blob)
+        for at, blob in enumerate("aab")
+    ]
+    graph = helper.make_graph(nodes, "g", [], [])
+    blobs = {each: secrets.token_bytes(2 * MIB) for each in "ab"}
+    name = take_in(client, helper.make_model(graph).SerializeToString(), b"w", **blobs)
+    source = SealedSource(client.scope(name))
+    found = models.read(source)
+    assert found.repeated == {"a"}
+    reader = scopes.BlobReader(source, found.blobs, lambda: ahead.Held(source.view, found.repeated))
+    target = bytearray(2 * MIB)
+    before = flows.decrypted(daemon)
+
+    def ask(blob: str) -> None:
+        reader(blob, lambda _: np.frombuffer(target, "u1").ctypes.data)
+        assert target == blobs[blob]
+        target[:] = bytes(2 * MIB)
+
+    reader.expect()
+    for blob in "aba":
+        ask(blob)
+    assert flows.decrypted(daemon) - before == 4 * MIB
+    reader.settle()
+    ask("a")
+    assert flows.decrypted(daemon) - before == 6 * MIB
 
 
 def test_a_transfer_that_the_daemon_gave_up_is_begun_anew_in_the_same_memory(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from sealcar import tracing
 from sealcar.closing import Closing
 from sealcar.errors import ResourceError, SealcarError
+from sealcar.transfer.descriptors import Exported
+from sealcar.transfer.memory import advise_huge, copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -145,6 +147,60 @@ class ViewsAhead:
                 coming.there.set_result(coming.arriving.view)
         except BaseException as error:  # noqa: BLE001  (whoever takes it sees it)
             coming.there.set_exception(error)
+
+
+class Held(Closing):
+    """Payloads in memory, each fetched once and copied as often as it is asked for.
+
+    Args:
+        view: returns a payload in memory.
+        names: which.
+
+    Attributes:
+        names: of those that are held.
+    """
+
+    def __init__(self, view: Callable[[str], memoryview], names: Iterable[str]) -> None:
+        self.names = set(names)
+        self._ahead = ViewsAhead(view, self.names)
+        self._views: dict[str, memoryview] = {}
+        self._lock = threading.Lock()
+
+    def fill(self, name: str, allocate: Callable[[int], int]) -> bool:
+        """Fill memory with a payload; tell whether it is one of these, and there was room for it.
+
+        Raises:
+            SealcarError: what went wrong, with scope and name.
+        """
+        view = self._get(name)
+        if view is None:
+            return False
+        with Exported(view) as data:
+            target = allocate(data.size)
+            advise_huge(target, data.size)
+            copy(target, data.address, data.size)
+        return True
+
+    def _get(self, name: str) -> memoryview | None:
+        with self._lock:
+            if name in self.names and name not in self._views:
+                try:
+                    self._views[name] = self._ahead.take(name)
+                except ResourceError:
+                    self.names.discard(name)
+            return self._views.get(name)
+
+    def close(self) -> None:
+        """Hold none any more."""
+        self._ahead.give_up()
+        with self._lock:
+            self.names.clear()
+            self._views.clear()
+
+
+def nothing_held() -> Held:
+    """Return what holds nothing."""
+    return Held(lambda _: memoryview(b""), ())
 
 
 class _Coming:

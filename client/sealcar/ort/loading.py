@@ -23,6 +23,7 @@ from sealcar.ort import (
 )
 from sealcar.ort import initializers as weights
 from sealcar.ort.adapters import rejections
+from sealcar.ort.ahead import Held
 from sealcar.ort.sessions import sealed_session
 from sealcar.ort.sources import SealedSource
 
@@ -204,7 +205,8 @@ def _load(
             own, providers, entries, model.data, shared=shared
         )
         files = weights.fetch(source, model.files)
-    reader = scopes.BlobReader(source, model.blobs)
+    repeated = model.repeated if isinstance(source, SealedSource) else ()
+    reader = scopes.BlobReader(source, model.blobs, partial(Held, source.view, repeated))
     registration = None
     if known or model.blobs:
         if not known:

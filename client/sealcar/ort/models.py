@@ -8,6 +8,7 @@ for a provider, whose blobs it could name.
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,7 @@ class Model:
         name: of its payload.
         data: as the runtime takes it.
         blobs: the payload of each name that a provider may ask for.
+        repeated: those payloads that several nodes name, so that a provider may ask several times.
         files: the payload of each external file.
         weights: the tensors that lie in those files.
     """
@@ -41,6 +43,7 @@ class Model:
     name: str
     data: bytes = field(repr=False)
     blobs: Mapping[str, str] = field(default_factory=dict)
+    repeated: frozenset[str] = frozenset()
     files: Mapping[str, str] = field(default_factory=dict)
     weights: tuple[Tensor, ...] = ()
 
@@ -63,7 +66,14 @@ def read(source: Source) -> Model:
         return Model(name, data)
     found = onnxscan.scan(data)
     blobs = _blobs(found, source, name)
-    return Model(name, data, blobs, initializers.resolve(found, source, name), found.external)
+    return Model(
+        name,
+        data,
+        blobs,
+        _repeated(found, blobs),
+        initializers.resolve(found, source, name),
+        found.external,
+    )
 
 
 def _check_alone(source: Source, data: bytes) -> None:
@@ -91,6 +101,15 @@ def _blobs(found: ModelScan, source: Source, model: str) -> dict[str, str]:
             text = f"EPContext node {shown(node.name)}: {error.message}"
             raise source.name.placed(type(error)(text), "open", model) from error
     return blobs
+
+
+def _repeated(found: ModelScan, blobs: Mapping[str, str]) -> frozenset[str]:
+    named = Counter(
+        blobs[node.cache_context.decode()]
+        for node in found.ep_contexts
+        if node.cache_context is not None
+    )
+    return frozenset(payload for payload, times in named.items() if times > 1)
 
 
 def _add_blob(blobs: dict[str, str], node: EpContextNode, source: Source, model: str) -> None:

@@ -14,7 +14,7 @@ from sealcar.errors import (
     RequestError,
 )
 from sealcar.ort import sources
-from sealcar.ort.ahead import BlobAhead
+from sealcar.ort.ahead import BlobAhead, Held, nothing_held
 from sealcar.transfer.payloads import BorrowedBuffer
 
 if TYPE_CHECKING:
@@ -44,14 +44,22 @@ class BlobReader:
     Args:
         source: what the blobs are read from.
         blobs: the payload of each name that may be asked for.
+        hold: gives those payloads that are surely asked for several times: between `expect` and
+            `settle` they lie in memory, and are decrypted once.
 
     Attributes:
         served: whether a blob was asked for and brought.
     """
 
-    def __init__(self, source: Readable, blobs: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        source: Readable,
+        blobs: Mapping[str, str],
+        hold: Callable[[], Held] = nothing_held,
+    ) -> None:
         self._source = source
         self._blobs = dict(blobs)
+        self._hold, self._held = hold, nothing_held()
         self._ahead = BlobAhead(source)
         self._fill = tracing.bound(self._bring)
         self.served = False
@@ -60,11 +68,14 @@ class BlobReader:
         """Have the first blob on its way before it is asked for; `settle` must follow."""
         # the runtime asks from threads of its own, which know of no trace
         self._fill = tracing.bound(self._bring)
-        self._ahead = BlobAhead(self._source, next(iter(self._blobs.values()), ""))
+        self._held = self._hold()
+        first = next(iter(self._blobs.values()), "")
+        self._ahead = BlobAhead(self._source, "" if first in self._held.names else first)
 
     def settle(self) -> None:
-        """Let it go if nobody asked for it; later questions are answered as before."""
+        """Let go what is left or held; later questions are answered as before."""
         self._ahead.close()
+        self._held.close()
 
     def __call__(self, name: str, allocate: Callable[[int], int], /) -> None:
         """Fill the provider's memory with a blob.
@@ -80,7 +91,8 @@ class BlobReader:
         self.served = True
 
     def _bring(self, payload: str, allocate: Callable[[int], int]) -> None:
-        self._ahead.fill(payload, allocate)
+        if not self._held.fill(payload, allocate):
+            self._ahead.fill(payload, allocate)
 
 
 class BlobWriter:
