@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -35,11 +36,13 @@ PATHS: Final = (
 pytestmark = pytest.mark.timeout(900)
 
 
-def run(*command: str | Path, folder: Path = ROOT, **environment: str) -> str:
+def run(*command: str | Path, folder: Path = ROOT, into: Path | None = None) -> str:
+    """Run a command; uv's are about the environment `into`."""
+    extra = {} if into is None else {"VIRTUAL_ENV": str(into)}
     done = subprocess.run(
         [str(part) for part in command],
         cwd=folder,
-        env={**os.environ, **environment},
+        env={**os.environ, **extra},
         capture_output=True,
         text=True,
         check=False,
@@ -171,12 +174,6 @@ def interpreter(version: str) -> str:
     return ""
 
 
-def fresh(folder: Path, python: str) -> dict[str, str]:
-    """Make an environment that has nothing, and return what names it to uv."""
-    run(UV, "venv", "--quiet", "--python", python, folder)
-    return {"VIRTUAL_ENV": str(folder)}
-
-
 def try_out(folder: Path, *paths: str) -> None:
     """Have tests run in an environment: the committed ones, on what is installed there."""
     tree = folder / "committed"
@@ -184,12 +181,11 @@ def try_out(folder: Path, *paths: str) -> None:
     archive = folder / "committed.tar"
     run("git", "archive", "--output", archive, "HEAD")
     run("tar", "--extract", "--file", archive, "--directory", tree)
-    environment = {"VIRTUAL_ENV": str(folder)}
     held = folder / "held.txt"
     held.write_text(
-        re.sub(r"^sealcar @.*\n", "", run(UV, "pip", "freeze", **environment), flags=re.MULTILINE)
+        re.sub(r"^sealcar @.*\n", "", run(UV, "pip", "freeze", into=folder), flags=re.MULTILINE)
     )
-    run(UV, "pip", "install", "--quiet", "--constraint", held, *TOOLS, **environment)
+    run(UV, "pip", "install", "--quiet", "--constraint", held, *TOOLS, into=folder)
     python = folder / "bin" / "python"
     told = "import sealcar, sealcar_server as server; print(sealcar.__file__, server.__file__)"
     assert run(python, "-c", told, folder=tree).count("site-packages") == 2
@@ -207,24 +203,24 @@ def test_it_installs_into_a_fresh_environment_and_serves(
         pytest.skip(f"needs Python {version}")
     if kind == "source" and not version.endswith(f".{sys.version_info.minor}"):
         pytest.skip("one build of the sources is enough")
-    artifact = wheel("x86_64") if kind == "wheel" else source()
+    artifact = wheel(platform.machine()) if kind == "wheel" else source()
     folder = tmp_path / "fresh"
-    environment = fresh(folder, python)
+    run(UV, "venv", "--quiet", "--python", python, folder)
     extras = ",".join(EXTRAS)
-    run(UV, "pip", "install", "--quiet", f"sealcar[{extras}] @ {artifact.as_uri()}", **environment)
-    run(UV, "pip", "check", "--quiet", **environment)
+    run(UV, "pip", "install", "--quiet", f"sealcar[{extras}] @ {artifact.as_uri()}", into=folder)
+    run(UV, "pip", "check", "--quiet", into=folder)
     try_out(folder, *PATHS)
 
 
 def test_it_works_with_the_oldest_dependencies_that_it_allows(tmp_path: Path) -> None:
     folder = tmp_path / "oldest"
     # an older interpreter has wheels of them all
-    environment = fresh(folder, "3.11")
+    run(UV, "venv", "--quiet", "--python", interpreter("3.11"), folder)
     chosen = [part for extra in EXTRAS for part in ("--extra", extra)]
     listed = tmp_path / "oldest.txt"
     oldest = ("--resolution", "lowest-direct", "--python", folder / "bin" / "python")
     run(UV, "pip", "compile", "--quiet", "pyproject.toml", *chosen, *oldest, "-o", listed)
-    run(UV, "pip", "install", "--quiet", "--requirements", listed, **environment)
-    run(UV, "pip", "install", "--quiet", "--no-deps", wheel("x86_64"), **environment)
-    run(UV, "pip", "check", "--quiet", **environment)
+    run(UV, "pip", "install", "--quiet", "--requirements", listed, into=folder)
+    run(UV, "pip", "install", "--quiet", "--no-deps", wheel(platform.machine()), into=folder)
+    run(UV, "pip", "check", "--quiet", into=folder)
     try_out(folder, "tests/unit", "tests/integration/test_tls_callers.py", *PATHS)

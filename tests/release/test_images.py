@@ -7,7 +7,6 @@ unshare and chroot for a container.
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 from http.client import HTTPConnection
@@ -20,10 +19,11 @@ import yaml
 from support import clean_roots, flows, models
 from support.clean_roots import Box
 from support.compositions import Composition
-from support.images import Builder, Image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from support.images import Builder, Image
 
 ROOT: Final = Path(__file__).parents[2]
 COMPOSE: Final = ROOT / "deploy" / "compose.yaml"
@@ -36,18 +36,6 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(clean_roots.missing()), reason=clean_roots.missing()),
 ]
-
-
-@pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
-    folder = tmp_path_factory.mktemp("roots")
-    # other users have to get through
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)
-    base = clean_roots.debian(folder)
-    yield Builder(ROOT / "Dockerfile", base, folder, clean_roots.reaching())
-    # gigabytes
-    shutil.rmtree(folder)
 
 
 @pytest.fixture(params=TARGETS)
@@ -138,25 +126,24 @@ def port() -> int:
 
 
 @pytest.fixture
-def composition(builder: Builder, tmp_path: Path, port: int) -> Iterator[Composition]:
-    for above in (tmp_path, *tmp_path.parents[:2]):
-        above.chmod(0o755)
-    with Composition(yaml.safe_load(COMPOSE.read_text()), builder, tmp_path, port) as made:
+def composition(builder: Builder, open_path: Path, port: int) -> Iterator[Composition]:
+    described = yaml.safe_load(COMPOSE.read_text())
+    with Composition(described, builder, open_path, port) as made:
         yield made
 
 
 def test_a_laptop_s_application_answers_with_a_sealed_model(
-    composition: Composition, tmp_path: Path, port: int
+    composition: Composition, open_path: Path, port: int
 ) -> None:
     whole = flows.leftover_model(seed=1).SerializeToString()
-    file = tmp_path / "ocr.onnx"
+    file = open_path / "ocr.onnx"
     file.write_bytes(whole)
     composition.run("setup")
     # once more is no harm
     composition.run("setup")
     daemon = composition.start("sealcar")
     composition.wait_until_healthy("sealcar")
-    mounted = tmp_path / "model"
+    mounted = open_path / "model"
     mounted.mkdir()
     file.rename(mounted / "ocr.onnx")
     said = composition.run(

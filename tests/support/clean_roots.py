@@ -45,6 +45,7 @@ class Box:
         environment: all of its environment.
         folder: its working directory.
         user: uid and gid that it runs as, without any power; root with all of them if None.
+        groups: gids that it is a member of besides.
         writable: whether the root may be written.
         mounts: what is mounted where: (directory outside, path inside, "rw" or "ro").
         network: whether it has any.
@@ -54,6 +55,7 @@ class Box:
     environment: Mapping[str, str]
     folder: str = "/"
     user: tuple[int, int] | None = None
+    groups: Sequence[int] = ()
     writable: bool = False
     mounts: Sequence[tuple[Path, str, str]] = field(default=())
     network: bool = True
@@ -65,15 +67,17 @@ class Box:
         dropped: list[str] = []
         if self.user is not None:
             uid, gid = self.user
+            named = ",".join(map(str, self.groups))
+            groups = f"--groups={named}" if named else "--clear-groups"
             dropped = [
-                *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"),
+                *("setpriv", f"--reuid={uid}", f"--regid={gid}", groups),
                 *("--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"),
             ]
-        named = [f"{name}={value}" for name, value in self.environment.items()]
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
         return [
             *(*outside, "sh", "-euc", _INSIDE, "sh"),
             *(str(self.root), "yes" if self.writable else "no", *mounts, "--"),
-            *(*dropped, "env", "-i", f"--chdir={self.folder}", *named, *argv),
+            *(*dropped, "env", "-i", f"--chdir={self.folder}", *variables, *argv),
         ]
 
     def run(self, *argv: str) -> str:
@@ -102,7 +106,9 @@ def reaching() -> dict[str, str]:
 def debian(folder: Path) -> Path:
     """Make a root as `python:3.13-slim-trixie` has one: Debian, `python` and `pip`, no compiler."""
     root = folder / "debian"
-    command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
+    # what it mounts is gone with it, even if it is killed
+    command = ["unshare", "--mount", "debootstrap", "--variant=minbase"]
+    command.append(f"--include={','.join(PACKAGES)}")
     with folder.joinpath("debootstrap.log").open("wb") as log:
         subprocess.run([*command, RELEASE, root, _mirror()], stdout=log, stderr=log, check=True)
     root.joinpath("usr/local/bin/python").symlink_to("/usr/bin/python3")
@@ -115,7 +121,8 @@ def debian(folder: Path) -> Path:
 
 def copy(source: Path, target: Path) -> None:
     """Copy a directory with owners and links; `target` becomes it, or has it merged in."""
-    command = ["cp", "--archive", "--no-target-directory", str(source), str(target)]
+    command = ["cp", "--archive", "--one-file-system", "--no-target-directory"]
+    command += [str(source), str(target)]
     subprocess.run(command, check=True)
 
 
