@@ -40,6 +40,7 @@ PHASES: Final = (
     "open",
     "key",
     "memory",
+    "queue",
     "read",
     "decrypt",
     "first-touch",

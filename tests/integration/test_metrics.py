@@ -148,7 +148,7 @@ def test_seconds_are_told_by_phase(used: Daemon) -> None:
 
 
 def test_a_loads_time_is_split_by_where_it_goes(used: Daemon) -> None:
-    parts = ("read", "decrypt", "first-touch", "client-wait", "client-copy")
+    parts = ("queue", "read", "decrypt", "first-touch", "client-wait", "client-copy")
     for phase in parts:
         assert used.metric("sealcar_phase_seconds_count", phase=phase) >= 1, phase
     whole = used.metric("sealcar_transfer_seconds_sum", direction="read", delivery="ring")

@@ -21,6 +21,7 @@ class Scratch:
         sealed: where the writer puts a segment's ciphertext.
         address_of_plain: of the first byte of `plain`, for copies without the GIL.
         read_seconds, open_seconds: that the segment in `plain` took to be read and decrypted.
+        queued_seconds: that what is done with it now waited for its thread.
     """
 
     __slots__ = (
@@ -29,13 +30,14 @@ class Scratch:
         "address_of_plain",
         "open_seconds",
         "plain",
+        "queued_seconds",
         "read_seconds",
         "sealed",
     )
 
     def __init__(self, segment: int = SEGMENT) -> None:
         self._size = 2 * segment
-        self.read_seconds = self.open_seconds = 0.0
+        self.read_seconds = self.open_seconds = self.queued_seconds = 0.0
         # one page more than needed, so that the used part can begin on a page's boundary
         self._memory = memory.private(self._size + _HUGE_PAGE)
         with suppress(OSError):

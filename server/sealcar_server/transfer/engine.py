@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -67,7 +68,7 @@ class Engine:
     def __init__(self, workers: int | None = None) -> None:
         # as many wake-ups as there are tokens; which one it is the turns say
         self._queue: SimpleQueue[bool] = SimpleQueue()
-        self._turns: Turns[Job, Token] = Turns()
+        self._turns: Turns[Job, tuple[Token, float]] = Turns()
         self._lock = threading.Lock()
         count = workers or len(os.sched_getaffinity(0))
         self._threads = [
@@ -94,7 +95,7 @@ class Engine:
     def put(self, job: Job, token: Token) -> None:
         """Queue one token."""
         with self._lock:
-            self._turns.put(job.owner, job, token)
+            self._turns.put(job.owner, job, (token, time.monotonic()))
         self._queue.put(True)  # noqa: FBT003  (of a queue)
 
     def ask(self, answered: Callable[[], None]) -> None:
@@ -113,7 +114,8 @@ class Engine:
         scratch = Scratch()
         while self._queue.get():
             with self._lock:
-                job, token = self._turns.take()
+                job, (token, since) = self._turns.take()
+            scratch.queued_seconds = time.monotonic() - since
             job.work(token, scratch)
         scratch.wipe()
 

@@ -66,6 +66,7 @@ class SegmentFill(Flow):
         self._segment.put(span.plain_at, scratch.plain[: span.plain_size])
         self.spent.add(
             {
+                "queue": scratch.queued_seconds,
                 "read": scratch.read_seconds,
                 "decrypt": scratch.open_seconds,
                 "first-touch": time.perf_counter() - begun,

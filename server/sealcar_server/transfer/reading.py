@@ -53,6 +53,7 @@ class SealedSource:
         ctypes.memmove(target, scratch.address_of_plain, span.plain_size)
         self.spent.add(
             {
+                "queue": scratch.queued_seconds,
                 "read": scratch.read_seconds,
                 "decrypt": scratch.open_seconds,
                 "first-touch" if fresh else "place": time.perf_counter() - begun,
