@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Final
 
-from bench import fairness, flood, registry, report
+from bench import fairness, flood, interrupts, registry, report
 from bench.parts import Setting
 from bench.table import text
 
@@ -20,7 +19,7 @@ def main() -> None:
     """Run what the command line says."""
     options = _options()
     # whatever ends it, what it started and made ends too
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupts.take()
     try:
         if options.flood or options.fairness:
             _alone(options)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench import counters
 from bench.counters import Memory
+from bench.interrupts import held
 from bench.measuring import touch_free_memory
 from bench.quiet import Quiet
 from support.daemon import environment
@@ -97,24 +98,28 @@ class Program:
     @contextmanager
     def ready(self) -> Iterator[subprocess.Popen[str]]:
         """Have a process that is ready; it ends with the block."""
-        process = subprocess.Popen(
-            self.command,
-            env=environment(self.variables),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            # an interrupt from a terminal is for the parent, which ends this one
-            process_group=0,
-        )
+        process: subprocess.Popen[str] | None = None
         try:
+            with held():
+                process = subprocess.Popen(
+                    self.command,
+                    env=environment(self.variables),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    # an interrupt from a terminal is for the parent, which ends this one
+                    process_group=0,
+                )
             _line(process)
             self.before()
             yield process
         except BaseException:
-            process.kill()
+            if process:
+                process.kill()
             raise
         finally:
-            process.communicate()
+            if process:
+                process.communicate()
 
     @staticmethod
     def go(

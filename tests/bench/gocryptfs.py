@@ -6,12 +6,13 @@ would be read like a plain file.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from bench.interrupts import held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,32 +61,39 @@ def mounted(folder: Path, plain: Path) -> Iterator[Mount]:
 
 @contextmanager
 def _serving(command: tuple[str, ...], place: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        # an interrupt from a terminal is for us, and we unmount
-        process_group=0,
-    )
+    process: subprocess.Popen[str] | None = None
     try:
+        with held():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                # an interrupt from a terminal is for us, and we unmount
+                process_group=0,
+            )
         deadline = time.monotonic() + _PATIENCE
-        while not os.path.ismount(place):
+        while not place.is_mount():
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
-                _, error = process.communicate()
-                raise NotMountedError(f"gocryptfs can't mount here: {error.strip()}")
+                assert process.stderr
+                reason = process.stderr.read().strip()
+                raise NotMountedError(f"gocryptfs can't mount here: {reason}")
             time.sleep(0.02)
         yield process
     finally:
-        for unmount in _UNMOUNTERS:
-            with suppress(FileNotFoundError):
-                if not os.path.ismount(place) or not _said(*unmount, str(place)).returncode:
-                    break
-        if process.poll() is None:
+        _unmount(place)
+        if process:
             process.terminate()
-        process.communicate()
+            process.communicate()
+
+
+def _unmount(place: Path) -> None:
+    for command in _UNMOUNTERS:
+        with suppress(FileNotFoundError):
+            if not place.is_mount() or not _said(*command, str(place)).returncode:
+                break
 
 
 def _said(*command: str) -> subprocess.CompletedProcess[str]:

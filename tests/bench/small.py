@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from bench.bulk import Bulk, publish
 from bench.comparing import Way, compare
 from bench.fresh import Program
+from bench.interrupts import held
 from bench.parts import Part, Setting
 from bench.small_reader import SMALL
 from support.daemon import Daemon, environment
@@ -55,14 +56,15 @@ def _transfers(daemon: Daemon) -> Iterator[dict[str, int]]:
     with ExitStack() as running:
         found = {}
         for number in range(_TRANSFERS):
-            process = subprocess.Popen(
-                [sys.executable, _PROGRAM, str(daemon.socket)],
-                env=environment(),
-                stdout=subprocess.PIPE,
-                process_group=0,
-            )
-            running.callback(process.communicate)
-            running.callback(process.kill)
+            with held():
+                process = subprocess.Popen(
+                    [sys.executable, _PROGRAM, str(daemon.socket)],
+                    env=environment(),
+                    stdout=subprocess.PIPE,
+                    process_group=0,
+                )
+                running.callback(process.communicate)
+                running.callback(process.kill)
             assert process.stdout
             process.stdout.readline()
             found[f"transfer {number}"] = process.pid
