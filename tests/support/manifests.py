@@ -76,6 +76,8 @@ CHARTS: Final = (
             "key.environment.AWS_ROLE_ARN=arn:aws:iam::1:role/sealcar",
         ),
     ),
+    # two uids of a range that a namespace of OpenShift has
+    Case("helm", "openshift", ("uids.daemon=1000700001", "uids.application=1000700002")),
     Case("helm", "node", ("mode=node", "seccompProfile=sealcar/seccomp.json")),
 )
 CASES: Final = (
