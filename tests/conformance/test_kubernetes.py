@@ -157,6 +157,24 @@ def test_a_chart_with_one_uid_for_both_is_refused() -> None:
 
 
 @pytest.mark.skipif(not manifests.helm(), reason="needs helm")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "uids.daemon=0",
+        "mode=both",
+        "image.digest=latest",
+        "transferMib=64",
+        "daemonMiB=128",
+        # a store is one daemon's
+        "application.replicas=2",
+    ],
+)
+def test_a_value_that_is_none_is_refused_before_anything_is_sent(value: str) -> None:
+    with pytest.raises(AssertionError, match=r"don't meet the specifications"):
+        Case("helm", "wrong", (value,)).rendered()
+
+
+@pytest.mark.skipif(not manifests.helm(), reason="needs helm")
 @pytest.mark.parametrize("case", manifests.CHARTS, ids=lambda case: case.name)
 def test_the_chart_passes_helm_s_own_linter(case: Case) -> None:
     command = [manifests.helm(), "lint", "--strict", str(manifests.CHART), *case.values()]

@@ -63,7 +63,7 @@ CHARTS: Final = (
         (
             "podMonitor.enabled=true",
             "transferMiB=1024",
-            "image.digest=sha256:0",
+            f"image.digest=sha256:{'0' * 64}",
             "uids.application=1234",
         ),
     ),
