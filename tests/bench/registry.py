@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from bench import blob, curves, loads, overhead, peers, sharing, small, stores, writing
+from bench import (
+    blob,
+    crowds,
+    curves,
+    loads,
+    overhead,
+    peers,
+    sharing,
+    small,
+    stores,
+    tokens,
+    writing,
+)
 
 if TYPE_CHECKING:
     from bench.parts import Part
@@ -15,8 +27,10 @@ PARTS: Final[tuple[Part, ...]] = (
     *small.PARTS,
     *overhead.PARTS,
     *sharing.PARTS,
+    *crowds.PARTS,
     *peers.PARTS,
     *curves.PARTS,
     *stores.PARTS,
     *loads.PARTS,
+    *tokens.PARTS,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from bench import blob, overhead, sharing, small, writing
+from bench import blob, crowds, fairness, overhead, sharing, small, writing
 from bench.mapper import AVAILABLE, TOUCHED
 from bench.reader import STAGE as READ
 from bench.small_reader import P50, P99
@@ -57,6 +57,10 @@ FIGURES: Final[Mapping[str, Divided]] = {
     "small_p50_ms": Divided("small", small.IDLE, P50, 1e-3),
     "small_p99_ms": Divided("small", small.IDLE, P99, 1e-3),
     "small_p99_ms_beside_8_transfers": Divided("small", small.BESIDE, P99, 1e-3),
+    "slowest_of_64_clients_vs_median": Divided("fairness", crowds.CLIENTS, crowds.SLOWEST, 1.0),
+    "slowest_of_64_clients_beside_list_vs_median": Divided(
+        "fairness", crowds.BESIDE, crowds.SLOWEST, 1.0
+    ),
 }
 GOALS: Final[Mapping[str, float]] = {
     "blob_read_vs_qnn_like": 0.4,
@@ -74,6 +78,8 @@ GOALS: Final[Mapping[str, float]] = {
     "small_p50_ms": 0.3,
     "small_p99_ms": 2.0,
     "small_p99_ms_beside_8_transfers": 5.0,
+    "slowest_of_64_clients_vs_median": fairness.GOAL,
+    "slowest_of_64_clients_beside_list_vs_median": fairness.GOAL,
 }
 
 

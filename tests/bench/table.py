@@ -70,7 +70,7 @@ def _used(used: Mapping[str, int | None]) -> str:
 def _figures(report: Mapping[str, Any]) -> Iterator[str]:
     for name, value in report["ratios"].items():
         goal = report["goals"].get(name)
-        words = [f"{name:36}", "not measured" if value is None else f"{value:12.3f}"]
+        words = [f"{name:44}", "not measured" if value is None else f"{value:12.3f}"]
         if goal:
             judged = {True: "met", False: "NOT met", None: ""}[goal["met"]]
             words.append(f"goal {goal['at_most']:g} {judged}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench import blob, moving, sharing, small, summary, writing
+from bench import blob, crowds, moving, sharing, small, summary, writing
 from bench.mapper import AVAILABLE, TOUCHED
 from bench.overhead import STAGE as OVER
 from bench.overhead import WAY as BOTH
@@ -49,6 +49,9 @@ def _report(ours: float = 1.0) -> dict[str, Any]:
             Row(small.IDLE, P50, (0.0002, 0.0001, 0.0003)),
             Row(small.IDLE, P99, (0.001,)),
             Row(small.BESIDE, P99, (0.004,)),
+        ],
+        "fairness": [
+            Row(way, crowds.SLOWEST, (1.05,), "") for way in (crowds.CLIENTS, crowds.BESIDE)
         ],
         "curve-clients": [Row("sealcar", "all read", (0.1,), at=at) for at in (1.0, 64.0)],
     }
