@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from bench.bulk import Bulk, publish
 from bench.comparing import affinity, compare
 from bench.parts import Part, Setting
 from bench.quiet import Quiet
+from bench.reader import STAGE
 from bench.rows import Row
 from bench.summary import CURVE
 from support.daemon import Daemon, environment
@@ -59,12 +61,19 @@ def _by_size(setting: Setting) -> list[Row]:
     for size in _sizes(setting):
         setting.say(f"  {size / _MIB:g} MiB")
         with tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-            few = _fewer(setting, folder)
-            with Daemon(few.folder) as daemon:
-                names = (blob.QNN, blob.PLAIN, blob.PROCESS, blob.OURS)
-                found = compare(Blob(few.folder, daemon, size).ways(names), few, watch=False)
-        rows += [replace(row, at=float(size)) for row in found]
+            rows += _of_size(_fewer(setting, folder), size)
     return rows
+
+
+def _of_size(setting: Setting, size: int) -> list[Row]:
+    # in plain, sealed by ourselves, and in the store
+    if shutil.disk_usage(setting.folder).free < 4 * size:
+        reason = f"no room for {size} bytes, three times, in {setting.folder}"
+        return [Row(blob.OURS, STAGE, skipped=reason, at=float(size))]
+    with Daemon(setting.folder) as daemon:
+        names = (blob.QNN, blob.PLAIN, blob.PROCESS, blob.OURS)
+        found = compare(Blob(setting.folder, daemon, size).ways(names), setting, watch=False)
+    return [replace(row, at=float(size)) for row in found]
 
 
 def _by_workers(setting: Setting) -> list[Row]:
