@@ -124,3 +124,32 @@ def test_what_removes_itself_in_its_turn_is_not_watched_again(watch: Watch) -> N
         theirs.send(b"x")
         take(watch, 3)
         assert not list(watch.turns(0, 1))
+
+
+def test_results_take_turns_with_packets_and_those_of_one_with_another_s(
+    watch: Watch, read: list[str]
+) -> None:
+    for number in range(10):
+        watch.give_turn("a", partial(read.append, f"a{number}"))
+    other = Line(watch, "b", read)
+    other.send("1")
+    watch.give_turn("c", partial(read.append, "c0"))
+    take(watch, 4)
+    assert read[0] == "a0"
+    assert sorted(read[1:]) == ["a1", "b1", "c0"]
+    other.close()
+
+
+def test_at_the_end_what_was_given_a_turn_is_called_once_and_no_descriptor_is_looked_at(
+    watch: Watch, read: list[str]
+) -> None:
+    line = Line(watch, "b", read)
+    line.send("1")
+    for owner in "ab":
+        watch.give_turn(owner, partial(read.append, f"{owner}0"))
+    take(watch, 1)
+    for call in watch.given():
+        call()
+    assert sorted(read) == ["a0", "b0"]
+    assert not list(watch.given())
+    line.close()

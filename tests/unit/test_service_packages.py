@@ -10,6 +10,7 @@ from support.services import ME, MODEL, SOMEBODY, Running, everything_for
 
 from sealcar.errors import DeniedError, InvalidRequestError, NotFoundError, SealcarError
 from sealcar_server.access.policy import Grant, Policy, Right
+from sealcar_server.sealing.reader import SMALL
 from sealcar_server.service.assembly import Limits
 from sealcar_server.service.values import ScopeKey
 
@@ -163,15 +164,20 @@ def test_keys_show_their_health(running: Running) -> None:
     assert status.cached > 0
 
 
-def test_only_what_is_named_exactly_and_open_is_remembered(tmp_path: Path) -> None:
+def test_at_hand_is_what_is_small_and_named_exactly_in_a_package_that_is_open(
+    tmp_path: Path,
+) -> None:
+    big = {("det", "onnx", "big"): bytes(SMALL + 1), ("det", "onnx", "small"): bytes(SMALL)}
     with Running(tmp_path, limits=Limits(opened_packages=1)) as running:
-        running.import_("one", payloads=FILES)
-        running.import_("two", payloads=FILES)
+        running.import_("one", payloads=FILES | big)
+        running.import_("two", payloads=FILES | big)
         one, two = (
             running.payloads.open(ME, ScopeKey(name, "", "det", "onnx")).scope
             for name in ("one", "two")
         )
-        assert running.payloads.remembers(two)
-        assert not running.payloads.remembers(one), "the newer one took its place"
+        assert running.payloads.at_hand(two, "small")
+        assert not running.payloads.at_hand(two, "big"), "all of it is read to be opened"
+        assert running.payloads.at_hand(two, "absent"), "so is the refusal"
+        assert not running.payloads.at_hand(one, "small"), "the newer one took its place"
         for vague in (replace(two, version=""), replace(two, generation=0)):
-            assert not running.payloads.remembers(vague)
+            assert not running.payloads.at_hand(vague, "small")

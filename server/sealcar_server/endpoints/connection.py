@@ -133,7 +133,7 @@ class Connection:
         done: Callable[[_Result | None, SealcarError | None], None],
     ) -> None:
         """Do something that may block; `done` runs on the socket's thread with what came of it."""
-        self.door.chore(self.peer.principal.uid, work, done)
+        self.door.chore(self.peer.principal.account, work, done)
 
     def close(self, reason: SealcarError | None) -> None:
         """Say why if there is a reason, free what is held, and close once nothing is under way."""

@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
@@ -21,7 +22,7 @@ from sealcar_server.transfer.shelf import Shelf
 from sealcar_server.transfer.shelved import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
     from sealcar_server.access.principal import Principal
     from sealcar_server.access.sessions import Session, Sessions
@@ -95,7 +96,7 @@ class Door:
         self.started: Final = time.monotonic()
         self._transfers: Counter[str] = Counter()
         self._wake = wake
-        self._posted: deque[Callable[[], None]] = deque()
+        self._posted: deque[tuple[Hashable, Callable[[], None]]] = deque()
         self._chores = Chores()
         self._of_thread = threading.local()
         self._warm: dict[Hashable, float] = {}
@@ -135,19 +136,26 @@ class Door:
         if not self._transfers[principal.account]:
             del self._transfers[principal.account]
 
-    def post(self, call: Callable[[], None]) -> None:
-        """Run something on the socket's thread, from any thread."""
-        self._posted.append(call)
+    def post(self, call: Callable[[], None], owner: Hashable = None) -> None:
+        """Run something on the socket's thread, from any thread.
+
+        Args:
+            call: what to run.
+            owner: in whose turn; None: in the daemon's own.
+        """
+        self._posted.append((owner, call))
         self._wake()
 
-    def run_posted(self) -> None:
-        """Run what was posted. On the socket's thread."""
+    def posted(self) -> Iterator[tuple[Hashable, Callable[[], None]]]:
+        """Take what was posted: in whose turn to call what. On the socket's thread."""
         while self._posted:
-            call = self._posted.popleft()
-            try:
-                call()
-            except Exception:  # noqa: BLE001  (the thread serves all: a defect costs one request)
-                _log.exception("the result of a request wasn't handled")
+            owner, call = self._posted.popleft()
+            yield owner, partial(_guarded, call)
+
+    def run_posted(self) -> None:
+        """Run what was posted, whoever's turn it is. On the socket's thread."""
+        for _, call in self.posted():
+            call()
 
     def chore(
         self,
@@ -168,7 +176,7 @@ class Door:
             except Exception:  # noqa: BLE001  (the client gets one typed error, the log the rest)
                 here.run(_log.exception, "a request failed unexpectedly")
                 failure = InternalError("a defect; the daemon's log has more")
-            self.post(lambda: back.run(done, result, failure))
+            self.post(lambda: back.run(done, result, failure), owner)
 
         self._chores.put(owner, run)
 
@@ -212,3 +220,10 @@ class Door:
         self.outstanding.close()
         self.shelf.close()
         self.scratch.wipe()
+
+
+def _guarded(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception:  # noqa: BLE001  (the thread serves all: a defect costs one request)
+        _log.exception("the result of a request wasn't handled")

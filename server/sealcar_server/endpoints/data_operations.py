@@ -74,7 +74,8 @@ class Operation(abc.ABC):
             self._ended(reason)
 
     def _end_soon(self, error: SealcarError | None) -> None:
-        self._connection.door.post(lambda: self._ended(error))
+        connection = self._connection
+        connection.door.post(lambda: self._ended(error), connection.peer.principal.account)
 
     @abc.abstractmethod
     def _ended(self, error: SealcarError | None) -> None:

@@ -91,7 +91,7 @@ class Requests:
     ) -> None:
         """Open a payload, here if that can't take long, and go on with it."""
         key = messages.scope_key(scope)
-        if self._door.is_warm(key) and self._payloads.remembers(key):
+        if self._door.is_warm(key) and self._payloads.at_hand(key, name):
             then(self._open_payload(key, name, self._door.scratch))
             return
 

@@ -71,7 +71,7 @@ class RingKeeper:
 
         def granted(lease: Lease) -> None:
             door.services.meter.spent("memory", time.monotonic() - asked)
-            door.post(lambda: self._granted(lease, waiting))
+            door.post(lambda: self._granted(lease, waiting), connection.peer.principal.account)
 
         self._ticket = door.services.budget.ask(owner, slots * SEGMENT, granted)
         door.shelf.make_room()

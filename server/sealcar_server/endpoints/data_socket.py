@@ -26,6 +26,7 @@ from sealcar_server.endpoints.data_accepting import Lines, accepted
 from sealcar_server.endpoints.data_ahead import FillAhead
 from sealcar_server.endpoints.data_door import Door, Limits, Services
 from sealcar_server.endpoints.data_requests import Requests
+from sealcar_server.endpoints.data_rounds import Rounds
 from sealcar_server.endpoints.data_turns import Phase
 from sealcar_server.endpoints.data_watch import Watch
 from sealcar_server.endpoints.stream_line import StreamLine
@@ -66,6 +67,7 @@ class DataSocket:
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._door = Door(services, limits, self._wake)
         self._connections: set[Connection] = set()
+        self._rounds = Rounds(self._door, self._connections, self._give_turn)
         self._of_uid: Counter[int] = Counter()
         self._stopping = False
         self._deaf_until = 0.0
@@ -179,6 +181,9 @@ class DataSocket:
         resting = (Phase.IDLE, Phase.NEW)
         return any(one.phase not in resting for one in list(self._connections))
 
+    def _give_turn(self, step: Callable[[], None]) -> None:
+        self._watch.give_turn(_OURSELVES, partial(self._serve, step))
+
     def _wake(self) -> None:
         with contextlib.suppress(OSError):
             os.eventfd_write(self._wakeup, 1)
@@ -190,16 +195,17 @@ class DataSocket:
     def _run(self) -> None:
         ticked = time.monotonic()
         while not self._stopping:
+            for owner, call in self._door.posted():
+                self._watch.give_turn(owner, call)
             for call in self._watch.turns(_PAUSE if self._deaf_until else _TICK, _TURNS):
                 call()
-            self._door.run_posted()
             now = time.monotonic()
             if self._deaf_until and now >= self._deaf_until:
                 self._deaf_until = 0.0
                 self._listen()
             if now - ticked >= _TICK:
                 ticked = now
-                self._tick(now)
+                self._rounds.begin()
         self._shut()
 
     @staticmethod
@@ -240,8 +246,7 @@ class DataSocket:
         serve = partial(self._serve, connection.readable, connection)
         account = peer.principal.account
         if isinstance(line, StreamLine):
-            turn = partial(self._watch.give_turn, account, serve)
-            line.begin(account, lambda: self._door.post(turn))
+            line.begin(account, partial(self._door.post, serve, account))
         else:
             self._watch.add(sock.fileno(), account, serve)
         limits = self._limits
@@ -252,28 +257,11 @@ class DataSocket:
             self._door.refuse(peer.principal, "connections")
             connection.close(ExhaustedError("too many connections are open", retry_after=1.0))
 
-    def _tick(self, now: float) -> None:
-        for connection in list(self._connections):
-            connection.check_patience(now)
-            if connection.operation is not None:
-                connection.operation.renew()
-        self._door.outstanding.look()
-        self._door.shelf.look()
-        if self._services.budget.contended:
-            self._reclaim(now)
-
     def _check_rights(self) -> None:
         for connection in list(self._connections):
             if connection.operation is not None:
                 connection.operation.check()
         self._door.shelf.drop_fallen()
-
-    def _reclaim(self, now: float) -> None:
-        """Close connections that hold a ring without using it while others wait for memory."""
-        for connection in list(self._connections):
-            idle = connection.phase is Phase.IDLE and now - connection.since > _TICK
-            if idle and connection.rings.count and not connection.holds_transaction:
-                connection.close(None)
 
     def _state(self) -> pb.StateResponse:
         door = self._door
@@ -291,6 +279,8 @@ class DataSocket:
         for connection in list(self._connections):
             connection.close(UnavailableError("the daemon is stopping", retry_after=1.0))
         deadline = time.monotonic() + _TICK * 10
+        for call in self._watch.given():
+            call()
         while self._connections and time.monotonic() < deadline:
             self._door.run_posted()
             time.sleep(_PAUSE / 10)

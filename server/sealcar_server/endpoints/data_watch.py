@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _READABLE: Final = select.EPOLLIN | select.EPOLLONESHOT
 _UNARMED: Final = 0
+_NONE: Final = -1
 
 
 @dataclass(eq=False)
@@ -37,7 +38,7 @@ class Watched:
 
 
 class Watch:
-    """For one thread, but for `arm`.
+    """For one thread, but for `arm`; another one may add and remove what is armed.
 
     A descriptor that is due isn't looked at before it had its turn.
     """
@@ -71,7 +72,7 @@ class Watch:
 
     def give_turn(self, owner: Hashable, call: Callable[[], None]) -> None:
         """Have something called in its owner's turn that no descriptor tells of."""
-        self._queue(Watched(-1, owner, call, again=False))
+        self._queue(Watched(_NONE, owner, call, again=False))
 
     def turns(self, timeout: float, most: int) -> Iterator[Callable[[], None]]:
         """Wait until something can be read, and yield what is to be called, at most so many."""
@@ -92,6 +93,13 @@ class Watch:
                 yield watched.call
             if not watched.gone and watched.again:
                 self._epoll.modify(watched.fd, _READABLE)
+
+    def given(self) -> Iterator[Callable[[], None]]:
+        """Take everything that turns were given to, and leave what waits for a descriptor."""
+        for watched in [one for queue in self._due.values() for one in queue if one.fd == _NONE]:
+            if not watched.gone:
+                watched.gone = True
+                yield watched.call
 
     def close(self) -> None:
         """Watch nothing any more."""

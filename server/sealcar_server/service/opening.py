@@ -146,9 +146,9 @@ class Opener:
             self.prove(found)
             return found
 
-    def remembers(self, name: str, version: str, number: int) -> bool:
-        """Tell whether `open` would find this at once; never of what isn't named exactly."""
-        return self._remembered.get((name, version, number)) is not None
+    def remembered(self, name: str, version: str, number: int) -> OpenedPackage | None:
+        """Return what `open` would find at once; None of what isn't named exactly."""
+        return self._remembered.get((name, version, number))
 
     def keys(self, opened: OpenedPackage) -> PackageKeys:
         """Return the package's keys, which the caller closes.

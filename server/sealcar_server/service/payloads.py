@@ -13,6 +13,7 @@ from sealcar.errors import InvalidRequestError, NotFoundError, SealcarError, Wro
 from sealcar_server.access.audit.trail import UNAUDITED, Entry, Trail
 from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
+from sealcar_server.sealing.reader import SMALL
 from sealcar_server.service import naming
 from sealcar_server.service.failing import during, place_of
 from sealcar_server.service.payload_source import PayloadSource
@@ -131,9 +132,15 @@ class Payloads:
             unaccounted.pop_all()
         return PayloadSource(resolved, payload_value(held.payload, name), reader, permit)
 
-    def remembers(self, scope: ScopeKey) -> bool:
-        """Tell whether this very generation is open already, so that a read needs no manifest."""
-        return self._opener.remembers(scope.package, scope.version, scope.generation)
+    def at_hand(self, scope: ScopeKey, name: str) -> bool:
+        """Tell whether opening a payload is quick: it is small, and its very generation is open."""
+        opened = self._opener.remembered(scope.package, scope.version, scope.generation)
+        if opened is None:
+            return False
+        try:
+            return opened.payload(scope.component, scope.variant, name).payload.size <= SMALL
+        except SealcarError:
+            return True  # so is its refusal
 
     def begin(
         self, principal: Principal, scope: ScopeKey, session: Session | None = None
