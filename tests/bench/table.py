@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.moving import elsewhere, moved
+from bench.summary import FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -69,6 +70,8 @@ def _used(used: Mapping[str, int | None]) -> str:
 
 def _figures(report: Mapping[str, Any]) -> Iterator[str]:
     for name, value in report["ratios"].items():
+        if FIGURES[name].part not in report["parts"]:
+            continue
         goal = report["goals"].get(name)
         words = [f"{name:44}", "not measured" if value is None else f"{value:12.3f}"]
         if goal:
