@@ -130,7 +130,7 @@ def test_the_sources_hold_nothing_that_a_build_makes() -> None:
     assert not [name for name in names if "_pb2" in name or name.endswith((".so", ".pyc"))]
     assert {"LICENSE", "README.md", "CHANGELOG.md", "hatch_build.py", "pyproject.toml"} <= names
     kept = {name for name in names if name.startswith(("proto/", "client/", "server/"))}
-    listed = run("git", "ls-files", "proto", "client", "server").split()
+    listed = run("git", "ls-tree", "-r", "--name-only", "HEAD", "proto", "client", "server").split()
     assert set(listed) <= kept
     # some installers take no archive with such a name
     assert not [name for name in names if name.endswith((" ", "."))]
