@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 IN_PROCESS: Final = "decrypted in the process, the key in it"
 PREPARED: Final = "process ready to load"
-_TESTS: Final = str(Path(__file__).parents[1])
+TESTS: Final = str(Path(__file__).parents[1])
 _QUICK: Final = 4
 
 
@@ -60,8 +60,7 @@ def _measured(form: Form, subject: Subject, folder: Path, setting: Setting) -> l
         outcome = trial.run(subject, daemon, found, plan, watch)
     if outcome.differ():
         raise AssertionError(f"{form.name}: {outcome.differ()} answered something else")
-    digests = ", ".join(f"{name} {digest}" for name, digest in subject.digests().items())
-    return [row for each in outcome.figures for row in _rows(each, subject.size, digests)]
+    return [row for each in outcome.figures for row in rows(each, subject)]
 
 
 def _in_process(subject: Subject, private: Way, folder: Path) -> Way:
@@ -72,10 +71,11 @@ def _in_process(subject: Subject, private: Way, folder: Path) -> Way:
             loads_in_process.seal(payload, folder)
     extra = {**private.job.extra, loads_in_process.FOLDER: str(folder)}
     job = replace(private.job, loader=loads_in_process.LOADER, extra=extra)
-    return Way(IN_PROCESS, job, path=_TESTS, files=tuple(folder.iterdir()))
+    return Way(IN_PROCESS, job, path=TESTS, files=tuple(folder.iterdir()))
 
 
-def _rows(figures: Figures, size: int, digests: str) -> list[Row]:
+def rows(figures: Figures, subject: Subject) -> list[Row]:
+    """Return a row of each moment of a way."""
     cold = ", cold" if figures.cache == "cold" else ""
     way, plain = (f"{name}{cold}" for name in (figures.way, trial.PLAINLY))
     if not figures.samples:
@@ -86,12 +86,12 @@ def _rows(figures: Figures, size: int, digests: str) -> list[Row]:
     row = Row(
         way,
         "",
-        size=size,
+        size=subject.size,
         disturbed=figures.disturbed,
         reference=plain,
         processes={role: _usage(figures, role) for role in figures.samples[0].counters},
         traffic=Traffic(told.traffic.copied + read, told.traffic.borrowed, told.traffic.mapped),
-        conditions=_conditions(figures, digests),
+        conditions=_conditions(figures, subject),
     )
     prepared = tuple(each.prepared for each in figures.samples)
     return [
@@ -122,7 +122,8 @@ def _usage(figures: Figures, role: str) -> Usage:
     )
 
 
-def _conditions(figures: Figures, digests: str) -> dict[str, str]:
+def _conditions(figures: Figures, subject: Subject) -> dict[str, str]:
+    digests = ", ".join(f"{name} {digest}" for name, digest in subject.digests().items())
     described = machine.description()
     told = figures.samples[-1].told
     stayed = max(each.stayed for each in figures.samples)

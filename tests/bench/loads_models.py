@@ -84,7 +84,7 @@ def forms() -> tuple[Form, ...]:
     missing = "" if find_spec(_PLUGIN) else f"{_PLUGIN} isn't installed: no wheel for this machine"
     wish = Wish(_PLUGIN, eps.SETTINGS["qnn"])
     return (
-        Form("onnx", "ONNX, weights beside it", external, 512),
+        Form("onnx", "ONNX, weights beside it", external, 256),
         Form("inline", "ONNX, weights inside", inline, 256),
         Form("ort", "ORT format", ort_format, 256),
         Form(

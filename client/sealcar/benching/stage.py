@@ -132,7 +132,7 @@ def throwaway(subject: Subject, folder: Path | None, progress: Watcher) -> Itera
 
 def _seal(client: Client, subject: Subject, progress: Watcher) -> None:
     """Import the model; what it takes for that, it lets go: a mapped file stays in the cache."""
-    with publish.plan(subject.source, name=NAME) as planned:
+    with publish.plan(subject.source, name=NAME, keep_inline=subject.keep_inline) as planned:
         client.catalogue.import_(planned, progress=progress)
 
 

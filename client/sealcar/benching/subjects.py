@@ -38,6 +38,7 @@ class Subject:
         sealed: kind and size of each payload of the variant, by its name.
         ep: execution provider that the variant is for; empty: any.
         session_options, provider_options: that come with the package.
+        keep_inline: weights stay in the model when it is sealed.
     """
 
     source: Path
@@ -49,6 +50,7 @@ class Subject:
     ep: str = ""
     session_options: Mapping[str, str] = field(default_factory=dict)
     provider_options: Mapping[str, str] = field(default_factory=dict)
+    keep_inline: bool = False
 
     @property
     def size(self) -> int:
@@ -65,8 +67,16 @@ class Subject:
         return {path.name: _digest(path) for path in (self.model, *self.files)}
 
 
-def find(path: Path, component: str | None, variant: str | None) -> Subject:
+def find(
+    path: Path, component: str | None, variant: str | None, *, keep_inline: bool = False
+) -> Subject:
     """Find a model in a file, or in the directory of a plain package.
+
+    Args:
+        path: of it.
+        component: of a package that has several.
+        variant: of a component that has several.
+        keep_inline: its weights stay in it when it is sealed.
 
     Raises:
         InvalidRequestError: a bare model has no components, or it is an archive.
@@ -78,12 +88,12 @@ def find(path: Path, component: str | None, variant: str | None) -> Subject:
         raise InvalidRequestError("--component and --variant are for packages; leave them out")
     with publish.plan(path, name=NAME, keep_inline=True) as planned:
         beside = [one for one in planned.payloads if one.name != path.name]
-    with publish.plan(path, name=NAME) as planned:
+    with publish.plan(path, name=NAME, keep_inline=keep_inline) as planned:
         sealed = _sealed(planned.payloads, _COMPONENT, _VARIANT)
     if path.name not in sealed:
         raise InvalidRequestError(f"{shown(str(path))} is an archive; give its directory, unpacked")
     files = tuple(path.parent / one.name for one in beside)
-    return Subject(path, _COMPONENT, _VARIANT, path, files, sealed)
+    return Subject(path, _COMPONENT, _VARIANT, path, files, sealed, keep_inline=keep_inline)
 
 
 def _in_package(path: Path, component: str | None, variant: str | None) -> Subject:
