@@ -50,8 +50,9 @@ def _run(report: Mapping[str, Any]) -> Iterator[str]:
     rounds = max(part["rounds"] for part in parts.values())
     minutes = sum(part["seconds"] for part in parts.values()) / 60
     yield (
-        f"One run of `make bench`, begun {began}, of commit {machine['commit']}: {rounds} samples"
-        f" of each way, {minutes:.0f} minutes."
+        f"From a run of `make bench`, begun {began}, of commit {machine['commit']}: {rounds}"
+        f" samples of each way, {minutes:.0f} minutes, one part after the other:"
+        f" {', '.join(parts)}."
     )
     yield ""
     told = ", ".join(f"{name.replace('_', ' ')} {machine[name]}" for name in _MACHINE)

@@ -19,7 +19,7 @@ from bench.rows import Row, Traffic, Usage
 
 from sealcar import publish
 from sealcar.benching import machine, rounds, stage, subjects, trial
-from sealcar.benching.jobs import MOMENTS, READY
+from sealcar.benching.jobs import MOMENTS, PARSED, READY
 from sealcar.benching.sampling import CLIENT, Way
 
 if TYPE_CHECKING:
@@ -107,7 +107,9 @@ def _moment(row: Row, figures: Figures, moment: str) -> Row:
     if not samples:
         return replace(row, stage=moment, skipped=note or "not measured")
     conditions = {**row.conditions, **({"how it was seen": note} if note else {})}
-    return replace(row, stage=moment, samples=samples, conditions=conditions)
+    # bytes a second mean nothing of what is parsed before the bytes come
+    size = 0 if moment == PARSED else row.size
+    return replace(row, stage=moment, samples=samples, conditions=conditions, size=size)
 
 
 def _usage(figures: Figures, role: str) -> Usage:

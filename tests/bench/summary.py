@@ -13,6 +13,9 @@ from bench.reader import STAGE as READ
 from bench.small_reader import P50, P99
 from bench.writer import STAGE as WRITTEN
 
+from sealcar.benching import trial
+from sealcar.benching.jobs import INFERENCE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -53,6 +56,16 @@ FIGURES: Final[Mapping[str, Divided]] = {
     **{
         f"overhead_mib_{name}": Divided("memory", overhead.WAY, overhead.STAGE, _MIB, float(size))
         for name, size in {"64mib": 64 << 20, "1gib": 1 << 30, "6gib": 6 << 30}.items()
+    },
+    **{
+        name: Divided(part, way, INFERENCE, trial.PLAINLY)
+        for name, (part, way) in {
+            "load_onnx_private_vs_plain": ("load-onnx", trial.PRIVATE),
+            "load_onnx_shared_first_vs_plain": ("load-onnx", trial.SHARED_FIRST),
+            "load_onnx_shared_next_vs_plain": ("load-onnx", trial.SHARED_NEXT),
+            "load_compiled_vs_plain": ("load-compiled", trial.PRIVATE),
+            "load_ort_vs_plain": ("load-ort", trial.PRIVATE),
+        }.items()
     },
     "small_p50_ms": Divided("small", small.IDLE, P50, 1e-3),
     "small_p99_ms": Divided("small", small.IDLE, P99, 1e-3),
