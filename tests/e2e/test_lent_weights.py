@@ -299,10 +299,10 @@ def test_what_was_read_ahead_and_not_asked_for_holds_no_connection(client: Clien
     assert client._pool._leased == 0
 
 
-def test_a_blob_that_several_nodes_name_is_decrypted_once(daemon: Daemon, client: Client) -> None:
+def test_a_blob_that_three_nodes_name_is_decrypted_once(daemon: Daemon, client: Client) -> None:
     nodes = [
         onnx_models.ep_context(f"n{at}", embed_mode=0, main_context=1, ep_cache_context=blob)
-        for at, blob in enumerate("aab")
+        for at, blob in enumerate("aaabb")
     ]
     graph = helper.make_graph(nodes, "g", [], [])
     blobs = {each: secrets.token_bytes(2 * MIB) for each in "ab"}
@@ -320,7 +320,7 @@ def test_a_blob_that_several_nodes_name_is_decrypted_once(daemon: Daemon, client
         target[:] = bytes(2 * MIB)
 
     reader.expect()
-    for blob in "aba":
+    for blob in "abaa":
         ask(blob)
     assert flows.decrypted(daemon) - before == 4 * MIB
     reader.settle()

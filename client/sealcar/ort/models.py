@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # the operator's name stands in such a file as it is
 _COMPILED: Final = b"EPContext"
+# two decryptions take no longer than one and two copies, and no memory besides
+_HELD_FROM: Final = 3
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Model:
         name: of its payload.
         data: as the runtime takes it.
         blobs: the payload of each name that a provider may ask for.
-        repeated: those payloads that several nodes name, so that a provider may ask several times.
+        repeated: those payloads that so many nodes name that they are better decrypted once.
         files: the payload of each external file.
         weights: the tensors that lie in those files.
     """
@@ -109,7 +111,7 @@ def _repeated(found: ModelScan, blobs: Mapping[str, str]) -> frozenset[str]:
         for node in found.ep_contexts
         if node.cache_context is not None
     )
-    return frozenset(payload for payload, times in named.items() if times > 1)
+    return frozenset(payload for payload, times in named.items() if times >= _HELD_FROM)
 
 
 def _add_blob(blobs: dict[str, str], node: EpContextNode, source: Source, model: str) -> None:
