@@ -51,6 +51,9 @@ class Link:
         uid: who holds the other end of `client`.
         client, inner: connected and owned by the link from now on.
         selector: told what to wait for, with the link as data.
+
+    Raises:
+        OSError: the kernel watches no more sockets; both are the caller's still.
     """
 
     def __init__(
@@ -67,7 +70,12 @@ class Link:
         self._directions = (_Direction(client, inner), _Direction(inner, client))
         for socket in (client, inner):
             socket.settimeout(0)
-            selector.register(socket, selectors.EVENT_READ, self)
+        selector.register(client, selectors.EVENT_READ, self)
+        try:
+            selector.register(inner, selectors.EVENT_READ, self)
+        except OSError:
+            selector.unregister(client)
+            raise
 
     def move(self, fd: int, events: int) -> bool:
         """Do what a socket is ready for. False: both directions have ended, or one broke."""

@@ -193,10 +193,18 @@ class Relay:
         with closed_if_refused(client, name):
             uid = self._places.enter(principal_of(client, name))
             if first is Said.NOTHING:
-                self._arrivals.add(client, name, uid)
+                self._await(client, name, uid)
             else:
                 self._open(client, name, uid)
         return True
+
+    def _await(self, client: sockets.socket, listener: str, uid: int) -> None:
+        """Wait for the first byte of one that was counted in."""
+        try:
+            self._arrivals.add(client, listener, uid)
+        except OSError:
+            self._places.leave(uid)
+            raise
 
     def _hear(self, arrival: Arrival) -> None:
         """Go on with a connection that said something, or hung up."""
@@ -223,8 +231,15 @@ class Relay:
             self._sessions.leave(name)
             self._places.leave(uid)
             raise
+        try:
+            link = Link(name, uid, client, inner, self._selector)
+        except OSError:
+            inner.close()
+            self._sessions.leave(name)
+            self._places.leave(uid)
+            raise
         self._callers[name] = caller
-        self._links.add(Link(name, uid, client, inner, self._selector))
+        self._links.add(link)
 
     def _join(self, peer: Peer, name: str) -> Session | SealcarError:
         try:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sealcar_server.store.generation import Generation
 
 LATELY: Final = 600.0  # seconds
+REMOVED: Final = 16_384  # generations that are known to be removed; those before are forgotten
 
 _Key: TypeAlias = tuple[str, str, int]
 
@@ -38,8 +39,9 @@ class Uses:
         self._lately = lately
         self._lock = threading.Lock()
         self._used: OrderedDict[_Key, float] = OrderedDict()
-        # numbers are never used twice, so what is in here stays true
-        self._removed: set[_Key] = set()
+        # numbers are never used twice, so what is in here stays true; whoever still uses one that
+        # is forgotten finds its files gone
+        self._removed: dict[_Key, None] = {}
 
     def note(self, place: Generation) -> None:
         """Note that somebody uses a generation.
@@ -66,4 +68,6 @@ class Uses:
     def end(self, name: str, version: str, numbers: Iterable[int]) -> None:
         """Note that generations were removed, so that whoever uses them notices."""
         with self._lock:
-            self._removed.update((name, version, number) for number in numbers)
+            self._removed.update(((name, version, number), None) for number in numbers)
+            while len(self._removed) > REMOVED:
+                del self._removed[next(iter(self._removed))]
