@@ -129,11 +129,12 @@ man: .venv/.made
 
 # What a release publishes: the committed sources, and from them a wheel for each machine that runs on any Linux
 # whose glibc is 2.28 or newer. No tool comes from the system, so every machine builds the same bytes.
-DIST  := dist
-TOOLS := $(CURDIR)/.release/bin
+DIST   := dist
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+TOOLS  := $(CURDIR)/.release/bin
 dist: man .release/.made
 	rm -rf $(DIST) && mkdir -p $(DIST)/committed
-	git archive HEAD | tar -x -C $(DIST)/committed && cp -r build $(DIST)/committed/
+	git archive $(COMMIT) | tar -x -C $(DIST)/committed && cp -r build $(DIST)/committed/
 	cd $(DIST)/committed && $(TOOLS)/python -m hatchling build --target sdist --directory ..
 	rm -rf $(DIST)/committed
 	$(MAKE) dist-x86_64 dist-aarch64
@@ -152,7 +153,7 @@ dist-%: .release/.made
 
 # What a release must pass besides `make test`; as root and with debootstrap it builds the images too.
 release-check: dist .venv/.made
-	DIST=$(DIST) .venv/bin/python -m pytest tests/release
+	DIST=$(DIST) COMMIT=$(COMMIT) .venv/bin/python -m pytest tests/release
 
 clean:
 	rm -rf .uv .venv .venv-ort130 .venv-bench .fuzz .languages .servers .release .tools .mypy_cache .ruff_cache .pytest_cache dist

@@ -20,6 +20,8 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 DIST: Final = ROOT / os.environ.get("DIST", "dist")
+# what was built of
+COMMIT: Final = os.environ.get("COMMIT", "HEAD")
 UV: Final = str(ROOT / ".uv" / "bin" / "uv")
 PROJECT: Final = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())["project"]
 MACHINES: Final = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
@@ -130,7 +132,7 @@ def test_the_sources_hold_nothing_that_a_build_makes() -> None:
     assert not [name for name in names if "_pb2" in name or name.endswith((".so", ".pyc"))]
     assert {"LICENSE", "README.md", "CHANGELOG.md", "hatch_build.py", "pyproject.toml"} <= names
     kept = {name for name in names if name.startswith(("proto/", "client/", "server/"))}
-    listed = run("git", "ls-tree", "-r", "--name-only", "HEAD", "proto", "client", "server").split()
+    listed = run("git", "ls-tree", "-r", "--name-only", COMMIT, "proto", "client", "server").split()
     assert set(listed) <= kept
     # some installers take no archive with such a name
     assert not [name for name in names if name.endswith((" ", "."))]
@@ -179,7 +181,7 @@ def try_out(folder: Path, *paths: str) -> None:
     tree = folder / "committed"
     tree.mkdir()
     archive = folder / "committed.tar"
-    run("git", "archive", "--output", archive, "HEAD")
+    run("git", "archive", "--output", archive, COMMIT)
     run("tar", "--extract", "--file", archive, "--directory", tree)
     held = folder / "held.txt"
     held.write_text(
