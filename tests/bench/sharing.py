@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from bench.bulk import Bulk, publish
 from bench.comparing import Way, affinity, compare
 from bench.fresh import Program
+from bench.mapper import AVAILABLE
 from bench.parts import Part, Setting
 from bench.rows import Row, Traffic
 from support.daemon import Daemon
@@ -62,7 +63,11 @@ def _run(setting: Setting) -> list[Row]:
         mapped = Traffic(mapped=setting.size)
         filled = replace(mapped, copied=2 * setting.size)
         ways = [Way(FIRST, first, FIRST, filled), Way(SECOND, second, FIRST, mapped)]
-        rows = compare(ways, setting)
+        # what is only available has moved no bytes yet
+        rows = [
+            replace(row, size=0) if row.stage == AVAILABLE else row
+            for row in compare(ways, setting)
+        ]
         return rows + [_memory(daemon, count, setting) for count in (1, WORKERS)]
 
 
