@@ -63,9 +63,11 @@ def test_every_promised_figure_has_its_name_and_is_none_where_it_was_not_measure
     assert set(summary.ratios({})) >= _PROMISED
     assert set(summary.ratios({}).values()) == {None}
     figures = _report()["ratios"]
+    loads = {name for name in summary.FIGURES if name.startswith("load_")}
     assert {name for name, value in figures.items() if value is None} == {
         "overhead_mib_64mib",
         "overhead_mib_6gib",
+        *loads,
     }
 
 
