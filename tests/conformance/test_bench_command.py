@@ -92,6 +92,11 @@ def test_what_cant_be_measured_is_refused_with_the_remedy(tmp_path: Path) -> Non
     assert "gone.bin" in missing["error"]["message"]
     bare = answer("bench", str(model), "--component", "det", code=2)
     assert "leave them out" in bare["error"]["message"]
+    node = onnx_models.ep_context(ep_cache_context="b.bin", embed_mode=0, main_context=1)
+    model.write_bytes(onnx_models.raw(onnx_models.model(nodes=[node])))
+    (tmp_path / "b.bin").write_bytes(b"blob")
+    compiled = answer("bench", str(model), code=2)
+    assert "--ep" in compiled["error"]["message"]
     done = run_command("bench", str(model), "--dim", "batch")
     assert done.returncode == 2
     assert "isn't KEY=VALUE" in done.stderr

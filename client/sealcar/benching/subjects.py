@@ -62,6 +62,11 @@ class Subject:
         """Bytes of payloads that workers can share."""
         return sum(size for kind, size in self.sealed.values() if kind == "initializers")
 
+    @property
+    def compiled(self) -> bool:
+        """Whether an execution provider has compiled it, and left blobs beside it."""
+        return any(kind == "blob" for kind, _ in self.sealed.values())
+
     def digests(self) -> dict[str, str]:
         """Return the SHA-256 of each plain file."""
         return {path.name: _digest(path) for path in (self.model, *self.files)}

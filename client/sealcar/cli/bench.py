@@ -159,6 +159,11 @@ def bench(  # noqa: PLR0913  (one parameter an option)
     from sealcar.benching import subjects, trial  # noqa: PLC0415  (the same)
 
     subject = subjects.find(model, component, variant)
+    if subject.compiled and not plugin:
+        raise InvalidRequestError(
+            "the model was compiled for an execution provider: name the module of its plugin with"
+            " --ep, such as onnxruntime_qnn"
+        )
     inputs = str(Path(feed).absolute()) if feed else ""
     wish = trial.Wish(plugin, plugin_options, threads, dims, inputs)
     with terminable(), _daemon(subject, directory, (package, socket), quiet=as_json) as daemon:
