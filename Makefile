@@ -83,8 +83,8 @@ fuzz-%: .fuzz/.made
 	$(UV) pip install --quiet --require-hashes --python .venv/bin/python --target .fuzz/lib -r requirements/fuzz.txt
 	touch $@
 
-# Says how long it takes. A part alone, and what moved since a report that was kept:
-# make bench BENCH='--part blob --compare old.json'
+# Says how long it takes. A part alone, and what moved since a run that was kept (by ratio, two cores of Zen 5):
+# make bench BENCH='--part blob --compare tests/bench/baseline.json'
 bench: .venv/.made .venv-bench/.made
 	.venv/bin/python -m tests.bench $(BENCH)
 .venv-bench/.made: requirements/bench.txt | $(UV)

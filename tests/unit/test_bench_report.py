@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from bench import blob, crowds, moving, sharing, small, summary, writing
@@ -13,6 +15,7 @@ from bench.rows import Row, as_json
 from bench.small_reader import P50, P99
 from bench.writer import STAGE as WRITTEN
 
+_BASELINE = Path(__file__).parents[1] / "bench" / "baseline.json"
 _READS = {blob.OURS: 1.0, blob.QNN: 4.0, blob.PLAIN: 2.0, blob.HUGE: 0.5, blob.PROCESS: 0.8}
 _PROMISED = {
     "blob_read_vs_qnn_like",
@@ -129,3 +132,9 @@ def test_what_only_one_run_has_did_not_move_and_another_machine_is_named() -> No
     assert not [each for each in moving.moved(new, old) if "write" in each.name]
     old["machine"]["cpu"] = "another one"
     assert moving.elsewhere(new, old) == ["cpu: another one then, this one now"]
+
+
+def test_the_run_that_is_kept_to_compare_with_names_the_figures_that_there_are() -> None:
+    baseline = json.loads(_BASELINE.read_text())
+    assert set(baseline["ratios"]) <= set(summary.FIGURES)
+    assert moving.moved(_report(), baseline)
