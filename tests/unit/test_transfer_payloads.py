@@ -6,7 +6,15 @@ import pytest
 
 from sealcar.errors import InvalidRequestError, WrongStateError
 from sealcar.transfer.descriptors import Exported
-from sealcar.transfer.memory import PIECE, PrivateMemory, advise_huge, copy, new_bytes, wipe
+from sealcar.transfer.memory import (
+    PIECE,
+    PrivateMemory,
+    advise_huge,
+    contains,
+    copy,
+    new_bytes,
+    wipe,
+)
 from sealcar.transfer.payloads import BorrowedBuffer, MappedPayload
 
 
@@ -110,3 +118,10 @@ def test_copies_and_wipes_touch_exactly_what_they_should(size: int) -> None:
         target[0] = target[-1] = 7
         wipe(two.address + 1, size)
     assert target == b"\7" + bytes(size) + b"\7"
+
+
+@pytest.mark.parametrize("data", [b"", b"abab", b"abc", b"xabcx", b"\0" * PIECE + b"abc", b"ab\0c"])
+def test_what_an_object_holds_is_found_wherever_it_is(data: bytes) -> None:
+    assert contains(data, b"abc") == (b"abc" in data)
+    # not a byte beyond its end
+    assert not contains(memoryview(b"ab" + b"c")[:2].tobytes(), b"abc")

@@ -16,6 +16,7 @@ from sealcar import onnxscan
 from sealcar.errors import InvalidPackageError, RequestError
 from sealcar.names import shown
 from sealcar.ort import initializers, scopes, sources
+from sealcar.transfer.memory import contains
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +84,7 @@ def _check_alone(source: Source, data: bytes) -> None:
     for key in (scopes.WEIGHTS_FOLDER, scopes.CONTEXT_FILE):
         if given.get(key):
             raise InvalidPackageError(f"a model in ORT format has no files beside it: {key}")
-    if _COMPILED in data:
+    if contains(data, _COMPILED):
         raise InvalidPackageError(
             "a compiled model must be an ONNX file: in ORT format it can't be seen which blobs it "
             "reads"
