@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,19 @@ def test_every_line_is_one_json_object_with_time_level_and_source(daemon: Daemon
 
 
 def test_a_refused_call_is_logged_with_its_method_and_code(daemon: Daemon) -> None:
-    with daemon.connect() as client, pytest.raises(NotFoundError):
-        client.catalogue.get("absent")
+    with daemon.connect() as client:
+        with pytest.raises(NotFoundError) as refused:
+            client.catalogue.get("absent")
+        with pytest.raises(NotFoundError) as also:
+            client.scope("absent", "c", "v").open()
     (line,) = [line for line in daemon.log if line["event"] == "call refused"]
     assert (line["method"], line["code"]) == ("PackageStore.Get", "NOT_FOUND")
     assert "absent" in line["error"]
+    # by it whoever has a client's error finds the line
+    assert line["request_id"] == refused.value.request_id
+    (line,) = [line for line in daemon.log if line["event"] == "request refused"]
+    assert (line["request"], line["uid"]) == ("open", os.geteuid())
+    assert str(also.value).endswith(f"(request {line['request_id']})")
 
 
 def test_a_line_carries_the_id_of_its_request_the_callers_own_if_it_is_fit_for_a_log(
