@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     Arrived = Callable[[int, int], None]
 
 SIZE: Final = LEAST + 12_345
+_FUTURE: Final = 2  # MCL_FUTURE
 PIECE: Final = 1_000_003  # none of them ends where a page does
 
 
@@ -148,3 +151,63 @@ def test_pages_that_a_child_of_fork_has_come_all_the_same(memory: ArrivingMemory
 def test_what_can_t_be_watched_is_refused() -> None:
     with pytest.raises(OSError, match=r"."):
         MissingPages(4096 * 3 + 1, 4096)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_nobody_waits_for_a_child_of_fork_that_has_the_descriptor_too(
+    memory: ArrivingMemory, *, closes: bool
+) -> None:
+    reader = Reader(memory, SIZE - 5000, 5000)
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(into)
+        if closes:
+            memory.close()  # the parent's goes on
+        os.read(out, 1)
+        os._exit(0)
+    os.close(out)
+    try:
+        assert reader.waits()
+        with pytest.raises(WrongStateError, match="missing"):
+            memory.fill(lambda address, arrived: put(address, bytes(SIZE), arrived, 0))
+        assert not reader.waits()
+    finally:
+        os.close(into)
+        os.waitpid(child, 0)
+    assert reader.got() == bytes(5000)
+
+
+def test_pages_that_are_copied_take_no_memory_twice() -> None:
+    pages = 64
+    with _mapping(pages) as there, _mapping(pages) as beside, Exported(beside) as source:
+        beside[:] = b"\7" * len(beside)
+        shared = mmap.mmap(-1, mmap.PAGESIZE)
+        child = os.fork()
+        if not child:
+            while not shared[0]:
+                time.sleep(0.01)
+            os._exit(0)
+        try:
+            with Exported(there) as target, MissingPages(target.address, target.size) as missing:
+                missing.fill(target.address, source.address, source.size)
+        finally:
+            shared[0] = 1
+            os.waitpid(child, 0)
+        assert there[:] == b"\7" * len(there)
+        assert not any(beside[:])
+
+
+def _mapping(pages: int) -> mmap.mmap:
+    return mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def test_memory_that_is_there_from_the_start_is_none_to_wait_for() -> None:
+    libc = ctypes.CDLL(None)
+    if libc.mlockall(_FUTURE):
+        pytest.skip("this process may not lock so much memory")
+    try:
+        with pytest.raises(OSError, match=r"."):
+            ArrivingMemory(SIZE)
+    finally:
+        libc.munlockall()

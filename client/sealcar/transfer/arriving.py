@@ -55,6 +55,8 @@ class ArrivingMemory(Closing):
     def __init__(self, size: int) -> None:
         self.size = size
         self._room, self._beside = _Room(size), _Room(size)
+        # no page of it is a child's, too, and so each can be moved
+        self._beside.map.madvise(mmap.MADV_DONTFORK)
         self._left = [min(_HUGE, size - at) for at in range(0, size, _HUGE)]
         self._missing = MissingPages(self._room.address, self._room.size)
 

@@ -71,12 +71,16 @@ def advise_huge(address: int, size: int) -> None:
         _libc.madvise(first, (address + size) // _PAGE * _PAGE - first, mmap.MADV_HUGEPAGE)
 
 
-def give_back(address: int, size: int) -> None:
-    """Give the system the whole pages of private memory that nobody reads any more."""
+def give_back(address: int, size: int, *, surely: bool = False) -> None:
+    """Give the system the whole pages of private memory that nobody reads any more.
+
+    Raises:
+        OSError: with `surely`: they stay, as locked ones do.
+    """
     first = -(-address // _PAGE) * _PAGE
     last = (address + size) // _PAGE * _PAGE
-    if last > first:
-        _libc.madvise(first, last - first, mmap.MADV_DONTNEED)
+    if last > first and _libc.madvise(first, last - first, mmap.MADV_DONTNEED) and surely:
+        raise OSError(ctypes.get_errno(), "the pages are locked")
 
 
 def protect(address: int, size: int) -> None:
