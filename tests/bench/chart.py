@@ -1,5 +1,7 @@
 """Puts a report's figures where people see them: a chart, and the tables of docs/performance.md.
 
+Its ratios are kept beside this module, as a run to compare with.
+
 `python -m tests.bench.chart [REPORT]`, from the root of the tree. A report with quick parts, or
 without those that are shown, is refused: what stands there is one real run.
 """
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 SHOWN: Final = ("blob", "load-onnx", "load-compiled")
 _ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = _ROOT / "docs" / "performance.md"
+BASELINE: Final = Path(__file__).with_name("baseline.json")
 PICTURE: Final = _ROOT / "docs" / "pictures" / "performance.svg"
 _BLOB: Final = {
     blob.QNN: PLAIN,
@@ -52,9 +55,11 @@ _NOTES: Final = (
 
 
 def main() -> None:
-    """Write both."""
+    """Write all three."""
     report = json.loads(Path(sys.argv[1] if sys.argv[1:] else REPORT).read_text())
     check(report)
+    kept = {name: report[name] for name in ("machine", "ratios")}
+    BASELINE.write_text(json.dumps(kept, indent=2) + "\n")
     PICTURE.write_text(picture(report))
     PAGE.write_text(chart_page.replaced(PAGE.read_text(), chart_page.figures(report)))
 

@@ -14,6 +14,7 @@ END: Final = "<!-- end of the figures -->"
 _MET: Final = {True: "met", False: "**not met**", None: "not measured"}
 _MACHINE: Final = ("cpu", "cores", "memory", "kernel", "huge_pages", "file_system", "python")
 _LOAD: Final = "load-"
+_KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 
 
@@ -46,14 +47,17 @@ def figures(report: Mapping[str, Any]) -> str:
 
 def _run(report: Mapping[str, Any]) -> Iterator[str]:
     machine, parts = report["machine"], report["parts"]
-    began = min(part["began"] for part in parts.values())
-    rounds = max(part["rounds"] for part in parts.values())
-    minutes = sum(part["seconds"] for part in parts.values()) / 60
     yield (
-        f"From a run of `make bench`, begun {began}, of commit {machine['commit']}: {rounds}"
-        f" samples of each way, {minutes:.0f} minutes, one part after the other:"
-        f" {', '.join(parts)}."
+        f"All figures from here on, and those of the chart, are of one report of `make bench`;"
+        f" tests/bench/baseline.json keeps its ratios. A part that is run again replaces its own"
+        f" figures in it, so parts have beginnings of their own; the last one ran at commit"
+        f" {machine['commit']}."
     )
+    yield ""
+    yield "| part | begun | samples wanted of each way |"
+    yield "|---|---|---|"
+    for name, part in sorted(parts.items(), key=lambda each: str(each[1]["began"])):
+        yield f"| {name} | {part['began']} | {part['rounds']} |"
     yield ""
     told = ", ".join(f"{name.replace('_', ' ')} {machine[name]}" for name in _MACHINE)
     versions = ", ".join(f"{name} {machine[name]}" for name in ("onnxruntime", "openssl"))
@@ -71,10 +75,14 @@ def _goals(
         most = f"≤ {goal['at_most']:g}" if goal else ""
         shown = "" if value is None else f"{value:.3f}"
         yield f"| `{name}` | {most} | {shown} | {_MET[goal['met']] if goal else ''} |"
+    missed = [name for name, goal in goals.items() if goal["met"] is False]
+    told = [f"`{name}`, {ratios[name]:.3f} (goal {goals[name]['at_most']:g})" for name in missed]
+    yield ""
+    yield f"Goals that this run doesn't meet: {'; '.join(told) or 'none'}."
 
 
 def _part(name: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the table of a part whose rows have stages that are compared; curves are no such."""
+    """Yield the table of a part, if anything in it is compared with something."""
     rows = part["rows"]
     if not any(row["ratio"] is not None for row in rows):
         return
@@ -92,9 +100,19 @@ def _ways(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"| {_cell(row['way'])} | {row['stage']} | skipped: {_cell(row['skipped'])} | | |"
             continue
         least, middle, most = (_time(row[key], row["unit"]) for key in ("min", "median", "max"))
-        point = "" if row["at"] is None else f" at {row['at']:g}"
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-        yield f"| {row['way']}{point} | {row['stage']} | {middle} | {least} to {most} | {ratio} |"
+        way = f"{row['way']}{_point(row)}"
+        yield f"| {way} | {row['stage']} | {middle} | {least} to {most} | {ratio} |"
+
+
+def _point(row: Mapping[str, Any]) -> str:
+    """Return where on a curve a row is; a size in words."""
+    at = row["at"]
+    if at is None:
+        return ""
+    if at != row["size"]:
+        return f" at {at:g}"
+    return f" at {at / _MIB:g} MiB" if at >= _MIB else f" at {at / _KIB:g} KiB"
 
 
 def _loads(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -124,19 +142,19 @@ def _memory(used: Mapping[str, int | None] | None) -> str:
 def _plain_wins(parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield where ours took longer than what it is compared with."""
     found = [
-        f"- {part['about']}: {row['way']}, {row['stage']}: {row['ratio']:.2f} of the plain way"
+        f"- {part['about']}: {row['way']}{_point(row)}, {row['stage']}:"
+        f" {row['ratio']:.2f} of the plain way"
         for name, part in parts.items()
-        if name.startswith(_LOAD)
         for row in part["rows"]
         if row["ratio"] is not None
         and row["ratio"] > 1
-        and row["stage"] == INFERENCE
+        and (row["stage"] == INFERENCE or not name.startswith(_LOAD))
         and row["way"].startswith("sealcar")
     ]
     yield (
         "A plain reader into huge pages is faster than anything with a cipher"
         " (`blob_read_vs_plain_huge`): an application that may have plaintext on its disk, and"
-        " reads it so, has it sooner than sealcar brings it. Until the first answer:"
+        " reads it so, has it sooner than sealcar brings it. The same holds here:"
     )
     yield ""
     yield from found or ["- nowhere else in this run"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from bench import blob, chart, chart_page, loads
+from bench import blob, chart, chart_page, loads, summary
 from bench.chart_svg import OURS, PLAIN, Bar, Panel, svg
 from bench.reader import STAGE as READ
 
@@ -46,10 +47,16 @@ def report() -> dict[str, Any]:
     return {
         "machine": machine,
         "parts": {"blob": read, "load-onnx": loaded, "load-compiled": loaded},
-        "ratios": {"blob_read_vs_qnn_like": 0.31, "small_p50_ms": None, "free": 2.0},
+        "ratios": {
+            "blob_read_vs_qnn_like": 0.31,
+            "small_p50_ms": None,
+            "free": 2.0,
+            "missed": 1.784,
+        },
         "goals": {
             "blob_read_vs_qnn_like": {"at_most": 0.4, "met": True},
             "small_p50_ms": {"at_most": 0.3, "met": None},
+            "missed": {"at_most": 1.5, "met": False},
         },
     }
 
@@ -87,9 +94,29 @@ def test_the_page_has_goals_moments_and_where_plain_wins() -> None:
     assert "| `blob_read_vs_qnn_like` | ≤ 0.4 | 0.310 | met |" in made
     assert "| `small_p50_ms` | ≤ 0.3 |  | not measured |" in made
     assert "| `free` |  | 2.000 |  |" in made
+    assert "Goals that this run doesn't meet: `missed`, 1.784 (goal 1.5)." in made
+    assert "| load-onnx | 2030-01-01T00:00:00Z | 5 |" in made
     assert "250.0 ms (1.25)" in made
     assert "first inference: 1.25 of the plain way" in made
     assert "session ready: 0.9" not in made.split("### Where plain is faster")[1]
+
+
+def test_a_payload_that_is_slower_than_plain_is_told_by_its_size() -> None:
+    found = report()
+    slower = row(blob.OURS, READ, 10.5) | {"at": float(64 << 10), "size": 64 << 10}
+    found["parts"]["curve-size"] = part("a blob of each size", slower)
+    made = chart_page.figures(found)
+    assert "a blob of each size: sealcar at 64 KiB, bytes in memory: 10.50 of the plain way" in made
+
+
+def test_the_page_and_the_run_that_is_kept_have_the_same_figures() -> None:
+    kept = json.loads(chart.BASELINE.read_text())
+    ratios = kept["ratios"]
+    page = chart.PAGE.read_text()
+    assert "\n".join(chart_page._goals(summary.goals(ratios), ratios)) in page
+    assert f"the last one ran at commit {kept['machine']['commit']}." in page
+    shown = f">{ratios['blob_read_vs_qnn_like']:.2f}<"
+    assert shown in chart.PICTURE.read_text()
 
 
 def test_only_what_is_between_the_marks_is_replaced() -> None:
