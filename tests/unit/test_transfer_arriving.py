@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import resource
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -211,3 +212,13 @@ def test_memory_that_is_there_from_the_start_is_none_to_wait_for() -> None:
             ArrivingMemory(SIZE)
     finally:
         libc.munlockall()
+
+
+def test_limited_addresses_are_left_to_those_who_need_them() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 46, limits[1]))
+    try:
+        with pytest.raises(OSError, match="addresses"):
+            ArrivingMemory(SIZE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)

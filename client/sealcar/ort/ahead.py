@@ -101,7 +101,13 @@ class ViewsAhead:
         if self._coming:
             todo = tuple(self._coming.values())
             run = tracing.bound(self._run)
-            threading.Thread(target=run, args=(todo,), name="weights", daemon=True).start()
+            try:
+                threading.Thread(target=run, args=(todo,), name="weights", daemon=True).start()
+            except RuntimeError:  # there can be no more threads: who takes one fetches it
+                self._coming.clear()
+                for coming in todo:
+                    with coming.arriving or nullcontext():
+                        pass
 
     def take(self, name: str) -> memoryview:
         """Return a payload in memory, as soon as it is there, or before.

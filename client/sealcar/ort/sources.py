@@ -6,11 +6,12 @@ what runs over a sealed one.
 
 from __future__ import annotations
 
+import os
 import posixpath
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
-from sealcar.errors import InvalidPackageError, SealcarError
+from sealcar.errors import ConfigurationError, InvalidPackageError, SealcarError
 from sealcar.ort import runtime
 from sealcar.ort.ahead import ViewsAhead
 
@@ -26,6 +27,8 @@ INITIALIZERS: Final = "initializers"
 BLOB: Final = "blob"
 
 _FIRST_WITHOUT_LOCK: Final = (1, 31)
+_SETTING: Final = "SEALCAR_WEIGHTS"
+_EARLY: Final = "early"
 _Error = TypeVar("_Error", bound=SealcarError)
 # who would look on the disk for what isn't in the variant
 _LOOKS: Final = {BLOB: "the execution provider", INITIALIZERS: "ONNX Runtime"}
@@ -187,13 +190,14 @@ class SealedSource:
         """Have the weights on their way before they are asked for, if it is clear whose they are.
 
         `settle` must follow, and `arrive` before anything but a session reads them.
+
+        Raises:
+            ConfigurationError: $SEALCAR_WEIGHTS is neither "early" nor "whole".
         """
         kinds = [payload.kind for payload in self.payloads]
         if kinds.count(MODEL) == 1:
             weights = (one.name for one in self.payloads if one.kind == INITIALIZERS)
-            # before, the runtime holds the interpreter lock as long as it makes a session
-            early = not self._shared and runtime.version() >= _FIRST_WITHOUT_LOCK
-            ahead = (self._scope.arriving,) if early else ()
+            ahead = (self._scope.arriving,) if wants_early() and not self._shared else ()
             self._ahead = ViewsAhead(self._map, weights, *ahead)
 
     def settle(self) -> None:
@@ -220,6 +224,19 @@ class SealedSource:
         found = self._kinds.get(name, "")
         if found != kind and (kind != INITIALIZERS or found in ("", BLOB)):
             raise InvalidPackageError(f"it isn't in the variant as {kind}{_danger(kind)}")
+
+
+def wants_early() -> bool:
+    """Tell whether a session may be made while its weights still come.
+
+    Raises:
+        ConfigurationError: $SEALCAR_WEIGHTS is neither "early", which is the default, nor "whole".
+    """
+    wanted = os.environ.get(_SETTING) or _EARLY
+    if wanted not in (_EARLY, "whole"):
+        raise ConfigurationError(f"{_SETTING} is early or whole, not {wanted[:40]!a}")
+    # before, the runtime holds the interpreter lock as long as it makes a session
+    return wanted == _EARLY and runtime.version() >= _FIRST_WITHOUT_LOCK
 
 
 def _danger(kind: str) -> str:

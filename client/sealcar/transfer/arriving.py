@@ -7,7 +7,9 @@ whoever lets it be read has to ask afterwards whether all of it came.
 
 from __future__ import annotations
 
+import errno
 import mmap
+import resource
 from typing import TYPE_CHECKING, Final
 
 from sealcar.closing import Closing
@@ -54,6 +56,8 @@ class ArrivingMemory(Closing):
 
     def __init__(self, size: int) -> None:
         self.size = size
+        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+            raise OSError(errno.ENOMEM, "addresses are limited, and this takes two for each byte")
         self._room, self._beside = _Room(size), _Room(size)
         # no page of it is a child's, too, and so each can be moved
         self._beside.map.madvise(mmap.MADV_DONTFORK)
