@@ -108,14 +108,14 @@ def sealed(scope: Scope) -> FreshBuffer:
 
 def through_tmpfs(scope: Scope) -> FreshBuffer:
     """Decrypt to a file in memory, and read that as QNN does."""
-    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:  # without a name: it can't stay
         with scope.reader("blob") as reader:
             file.truncate(reader.size)
             with mmap.mmap(file.fileno(), reader.size) as memory:
                 start = ctypes.c_char.from_buffer(memory)
                 reader.read_into(ctypes.addressof(start), reader.size)
                 del start
-        return like_qnn(Path(file.name))
+        return like_qnn(Path(f"/proc/self/fd/{file.fileno()}"))
 
 
 def main(way: str, path: Path, socket: Path | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from bench.tokens_model import MODEL, SETTINGS
 
-from sealcar.benching.jobs import MEMORY, PREFIX
+from sealcar.benching import scratch
 from sealcar.client import connect
 
 if TYPE_CHECKING:
@@ -81,10 +80,7 @@ def tmpfs(job: Job, _options: SessionOptions, clock: Clock, /) -> Generating:
     """Have the model in a file in memory beside its settings, and make it from there."""
     genai = _genai(job)
     clock.start()
-    with (
-        connect(job.socket) as client,
-        tempfile.TemporaryDirectory(dir=MEMORY, prefix=PREFIX) as folder,
-    ):
+    with connect(job.socket) as client, scratch.folder() as folder:
         (Path(folder) / MODEL).write_bytes(client.scope(*job.address).read(MODEL))
         shutil.copy(Path(job.model).with_name(SETTINGS), folder)
         return Generating(genai, genai.Config(folder))

@@ -10,6 +10,7 @@ import tempfile
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from sealcar import errors
+from sealcar.benching import scratch
 from sealcar.benching.jobs import Told
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
+        scratch.remove(self._process.pid)
         self._talk.close()
 
     def _say(self, line: str) -> None:

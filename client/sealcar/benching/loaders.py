@@ -6,11 +6,10 @@ All that they need is imported here, before a load begins: what that takes is to
 from __future__ import annotations
 
 import mmap
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sealcar.benching.jobs import MEMORY, PREFIX
+from sealcar.benching import scratch
 from sealcar.client import connect
 from sealcar.ort import configuration, runtime
 from sealcar.ort import options as tables
@@ -57,10 +56,7 @@ def sealed(job: Job, options: SessionOptions, _clock: Clock, /) -> Session:
 
 def tmpfs(job: Job, options: SessionOptions, clock: Clock, /) -> Session:
     """Have all payloads decrypted into files in memory, and load these as anybody would."""
-    with (
-        connect(job.socket or None) as client,
-        tempfile.TemporaryDirectory(dir=MEMORY, prefix=PREFIX) as folder,
-    ):
+    with connect(job.socket or None) as client, scratch.folder() as folder:
         scope = client.scope(*job.address)
         for payload in scope.payloads:
             path = Path(folder) / payload.name
