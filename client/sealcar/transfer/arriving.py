@@ -59,8 +59,6 @@ class ArrivingMemory(Closing):
         if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
             raise OSError(errno.ENOMEM, "addresses are limited, and this takes two for each byte")
         self._room, self._beside = _Room(size), _Room(size)
-        # no page of it is a child's, too, and so each can be moved
-        self._beside.map.madvise(mmap.MADV_DONTFORK)
         self._left = [min(_HUGE, size - at) for at in range(0, size, _HUGE)]
         self._missing = MissingPages(self._room.address, self._room.size)
 
