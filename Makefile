@@ -54,10 +54,10 @@ OPERATOR := github.com/prometheus-operator/prometheus-operator
 .tools/.made: tests/tools/go.mod tests/tools/go.sum
 	mkdir -p .tools
 	@cd tests/tools && { timeout -v -k 5 120 go mod download $(OPERATOR) \
-	  && install -m 0644 "$$(go list -m -f '{{.Dir}}' $(OPERATOR))"/example/prometheus-operator-crd/*_podmonitors.yaml \
-	     ../../.tools/podmonitors.yaml \
 	  && timeout -v -k 5 600 go build -o ../../.tools/helm.new helm.sh/helm/v3/cmd/helm \
-	  && mv ../../.tools/helm.new ../../.tools/helm; } >../../.tools/log 2>&1 \
+	  && mv ../../.tools/helm.new ../../.tools/helm \
+	  && install -m 0644 "$$(go list -m -f '{{.Dir}}' $(OPERATOR))"/example/prometheus-operator-crd/*_podmonitors.yaml \
+	     ../../.tools/podmonitors.yaml; } >../../.tools/log 2>&1 \
 	  || echo "without Helm: .tools/log says why; rm -r .tools, and it is tried again"
 	touch $@
 e2e: venv
