@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -10,12 +9,15 @@ from typing import TYPE_CHECKING
 from bench.measuring import take_turns
 from bench.rows import Row, Traffic, Usage
 
+from sealcar.benching.machine import affinity
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from bench.counters import Counters, Memory
     from bench.fresh import Program, Sample
     from bench.parts import Setting
+
+    from sealcar.benching.usage import Counters, Memory
 
 
 @dataclass(frozen=True)
@@ -95,18 +97,13 @@ def _usage(counted: list[Counters], memory: Memory | None) -> Usage:
     return Usage(
         memory.private if memory else None,
         memory.proportional if memory else None,
-        _middle([each.minor for each in counted]),
-        _middle([each.major for each in counted]),
-        _middle([each.logical for each in counted]),
-        _middle([each.physical for each in counted]),
+        _middle([each.minor_faults for each in counted]),
+        _middle([each.major_faults for each in counted]),
+        _middle([each.logical_read for each in counted]),
+        _middle([each.physical_read for each in counted]),
     )
 
 
 def _middle(values: list[int] | list[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return int(statistics.median(known)) if known else None
-
-
-def affinity() -> str:
-    """Return the cores that this process may use; its children inherit them."""
-    return ",".join(str(core) for core in sorted(os.sched_getaffinity(0)))

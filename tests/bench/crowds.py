@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bench import fairness
-from bench.comparing import affinity
 from bench.parts import Part, Setting
 from bench.rows import Row
+
+from sealcar.benching.machine import affinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Final
 from bench import blob, sharing
 from bench.blob import Blob
 from bench.bulk import Bulk, publish
-from bench.comparing import affinity, compare
+from bench.comparing import compare
 from bench.parts import Part, Setting
 from bench.quiet import Quiet
 from bench.reader import STAGE
 from bench.rows import Row
 from bench.summary import CURVE
 from support.daemon import Daemon, environment
+
+from sealcar.benching.machine import affinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,17 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from bench import counters
-from bench.counters import Memory
+from bench import processes
 from bench.interrupts import held
-from bench.measuring import touch_free_memory
 from bench.quiet import Quiet
 from support.daemon import environment
+
+from sealcar.benching import usage
+from sealcar.benching.caches import touch_free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from bench.counters import Counters
+    from sealcar.benching.usage import Counters, Memory
 
 _LOOK: Final = 0.003
 _CLIENT: Final = "client"
@@ -87,9 +88,9 @@ class Program:
 
             def look() -> None:
                 for role, pid in roles.items():
-                    for place, each in enumerate(counters.family(pid)):
+                    for place, each in enumerate(processes.family(pid)):
                         name = f"{role}'s child" if place else role
-                        if seen := Memory.of(each):
+                        if seen := usage.memory(each):
                             found[name] = seen.or_more(found.get(name))
 
             self.go(process, look)

@@ -10,8 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from bench.comparing import affinity
 from cryptography.hazmat.backends.openssl import backend
+
+from sealcar.benching.machine import affinity
 
 _AES: Final = ("aes", "vaes", "pclmulqdq", "vpclmulqdq", "pmull")
 _HUGE: Final = Path("/sys/kernel/mm/transparent_hugepage")

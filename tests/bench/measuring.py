@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from typing import TYPE_CHECKING, Final
-
-from bench import counters
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bench.fresh import Sample
-
-_SPARE: Final = 300 << 20
-_HUGE: Final = 2 << 20
 
 
 class FreshBuffer:
@@ -49,12 +44,3 @@ def take_turns(
 def _counted(samples: list[Sample], enough: int) -> tuple[list[Sample], int]:
     calm = [sample for sample in samples if sample.calm]
     return (calm if len(calm) >= enough else samples), len(samples) - len(calm)
-
-
-def touch_free_memory(most: int) -> None:
-    """A virtual machine gives idle memory back to its host; fetching it again isn't measured."""
-    size = min(most, counters.free_memory() - _SPARE) // _HUGE * _HUGE
-    if size > 0:
-        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        ctypes.memset(ctypes.addressof(ctypes.c_char.from_buffer(memory)), 1, size)

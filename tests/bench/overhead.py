@@ -12,14 +12,15 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from bench import counters
+from bench import processes
 from bench.blob import READER
 from bench.bulk import Bulk, publish
-from bench.comparing import affinity
 from bench.fresh import Program
 from bench.parts import Part, Setting
 from bench.rows import Row
 from support.daemon import Daemon
+
+from sealcar.benching.machine import affinity
 
 WAY: Final = "sealcar, client and daemon"
 STAGE: Final = "memory over the final buffer"
@@ -55,13 +56,13 @@ def _over(daemon: Daemon, size: int) -> tuple[float, float]:
     program = Program(command, size)
     with daemon.start(), program.ready() as process:
         pids = (process.pid, daemon.pid)
-        before = sum(counters.resident_memory(pid) for pid in pids)
-        ring = -counters.shared_memory(process.pid)
+        before = sum(processes.resident_memory(pid) for pid in pids)
+        ring = -processes.shared_memory(process.pid)
         for pid in pids:
-            counters.forget_peak(pid)
+            processes.forget_peak(pid)
         program.go(process)
-        ring += counters.shared_memory(process.pid)
-        over = sum(counters.peak_memory(pid) for pid in pids) - before - size
+        ring += processes.shared_memory(process.pid)
+        over = sum(processes.peak_memory(pid) for pid in pids) - before - size
         return float(over - ring), float(over)
 
 

@@ -6,11 +6,12 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
-from bench import counters
-from bench.counters import Counters
+from sealcar.benching import usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from sealcar.benching.usage import Counters
 
 _NOISE: Final = 0.06
 _TICKS: Final = 1.1 / os.sysconf("SC_CLK_TCK")
@@ -27,8 +28,8 @@ class Quiet:
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
-        self._before = {pid: Counters.of(pid) for pid in pids}
-        self._all = counters.busy_seconds()
+        self._before = {pid: usage.counters(pid) for pid in pids}
+        self._all = usage.busy_seconds()
         self._begun = time.monotonic()
         self.needed: dict[int, Counters] = {}
 
@@ -39,8 +40,8 @@ class Quiet:
             seconds: that the sample took; None: since the beginning.
         """
         took = time.monotonic() - self._begun if seconds is None else seconds
-        used = counters.busy_seconds() - self._all
-        now = {pid: Counters.of(pid) for pid in self._before}
+        used = usage.busy_seconds() - self._all
+        now = {pid: usage.counters(pid) for pid in self._before}
         self.needed = {pid: now[pid].since(self._before[pid]) for pid in now}
         own = sum(each.busy for each in self.needed.values())
         return used - own <= _NOISE * took + _TICKS

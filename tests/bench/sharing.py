@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.bulk import Bulk, publish
-from bench.comparing import Way, affinity, compare
+from bench.comparing import Way, compare
 from bench.fresh import Program
 from bench.mapper import AVAILABLE
 from bench.parts import Part, Setting
@@ -23,6 +23,7 @@ from support.daemon import Daemon
 from support.segment_readers import Readers, mapped_by
 
 from sealcar.admin import Admin
+from sealcar.benching.machine import affinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from bench.counters import Counters, Memory
 from bench.fresh import Program, Sample
 from bench.measuring import take_turns
 from bench.quiet import Quiet
+
+from sealcar.benching.usage import Counters, Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +58,7 @@ def test_a_sample_is_a_process_of_its_own_and_says_what_it_needed() -> None:
     program = Program((sys.executable, "-c", _ANSWERS), 0)
     sample = program.sample()
     assert sample.stages == {"done": 0.5}
-    assert sample.needed["client"].minor > 0
+    assert sample.needed["client"].minor_faults > 0
     assert program.watch()["client"].private > 0
 
 
@@ -74,7 +75,7 @@ def test_computing_of_our_own_is_no_disturbance() -> None:
 
 
 def test_counters_and_memory_are_differences_and_peaks() -> None:
-    first, second = Counters(1.0, 10, 1, 5, None), Counters(1.5, 30, 1, 8, 4)
-    assert second.since(first) == Counters(0.5, 20, 0, 3, None)
+    first, second = Counters(10, 1, 5, None, 1.0), Counters(30, 1, 8, 4, 1.5)
+    assert second.since(first) == Counters(20, 0, 3, None, 0.5)
     assert Memory(2, 5).or_more(Memory(3, 4)) == Memory(3, 5)
     assert Memory(2, 5).or_more(None) == Memory(2, 5)

@@ -104,15 +104,16 @@ def sample(way: Way, place: Place, *, cold: bool = False, watched: bool = False)
         pids = {CLIENT: child.pid} | ({DAEMON: place.daemon} if place.daemon else {})
         before = {role: usage.counters(pid) for role, pid in pids.items()}
         idle = {role: usage.memory(pid) for role, pid in pids.items()} if watched else {}
-        others, began = usage.busy(pids), time.monotonic()
+        busy, began = usage.busy_seconds(), time.monotonic()
         peaks = usage.Peaks(pids)
         with Closes(way.job.files) as closes, peaks if watched else nullcontext():
             told = child.load()
         took = time.monotonic() - began
-        calm = usage.busy(pids) - others <= _NOISE * took + _CLOCK
+        busy = usage.busy_seconds() - busy
+        spent = {role: usage.counters(pid).since(before[role]) for role, pid in pids.items()}
+        calm = busy - sum(each.busy for each in spent.values()) <= _NOISE * took + _CLOCK
         if watched:
             peaks.look()
-        spent = {role: usage.counters(pid).since(before[role]) for role, pid in pids.items()}
     memory = {
         role: (now, peaks.found[role])
         for role, now in idle.items()

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 _PERIOD: Final = 0.01
-# of /proc/PID/stat, counted from the state on
-_MINOR, _MAJOR, _USER, _SYSTEM = 7, 9, 11, 12
 
 
 @dataclass(frozen=True)
@@ -24,22 +22,32 @@ class Memory:
     private: int
     proportional: int
 
+    def or_more(self, other: Memory | None) -> Memory:
+        """Return the higher of both, each by itself."""
+        if other is None:
+            return self
+        return Memory(max(self.private, other.private), max(self.proportional, other.proportional))
+
 
 @dataclass(frozen=True)
 class Counters:
     """What only grows: page faults, bytes that files were asked for, and that came from a device.
+
+    What children needed that were waited for is in it, but for bytes.
 
     Attributes:
         minor_faults: pages that were touched first, or mapped.
         major_faults: pages that were waited for.
         logical_read: bytes; mapped files don't count.
         physical_read: bytes.
+        busy: seconds on a core.
     """
 
     minor_faults: int
     major_faults: int
     logical_read: int | None
     physical_read: int | None
+    busy: float = 0.0
 
     def since(self, before: Counters) -> Counters:
         """Return what came since then."""
@@ -48,6 +56,7 @@ class Counters:
             self.major_faults - before.major_faults,
             _less(self.logical_read, before.logical_read),
             _less(self.physical_read, before.physical_read),
+            self.busy - before.busy,
         )
 
 
@@ -58,8 +67,15 @@ def _less(after: int | None, before: int | None) -> int | None:
 def counters(pid: int) -> Counters:
     """Return what a process has needed since it began."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    minor, minor_of_children, major, major_of_children, *times = map(int, fields[7:15])
     io = _io(pid)
-    return Counters(int(fields[_MINOR]), int(fields[_MAJOR]), io.get("rchar"), io.get("read_bytes"))
+    return Counters(
+        minor + minor_of_children,
+        major + major_of_children,
+        io.get("rchar"),
+        io.get("read_bytes"),
+        sum(times) / _TICK,
+    )
 
 
 def memory(pid: int) -> Memory | None:
@@ -84,14 +100,10 @@ def _io(pid: int) -> Mapping[str, int]:
     return {name: int(value) for name, value in (each.split(": ") for each in text.splitlines())}
 
 
-def busy(pids: Mapping[str, int]) -> float:
-    """Return the seconds that cores have worked for anybody but these processes."""
+def busy_seconds() -> float:
+    """Return the seconds that cores have worked, for anybody, or were taken by the host."""
     total = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
-    used = sum(total[:3]) + sum(total[5:8])
-    for pid in pids.values():
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        used -= int(fields[_USER]) + int(fields[_SYSTEM])
-    return used / _TICK
+    return (sum(total[:3]) + sum(total[5:8])) / _TICK
 
 
 @dataclass
@@ -121,8 +133,5 @@ class Peaks:
     def look(self) -> None:
         """Look once more."""
         for role, pid in self.pids.items():
-            now, before = memory(pid), self.found.get(role, Memory(0, 0))
-            if now is not None:
-                self.found[role] = Memory(
-                    max(now.private, before.private), max(now.proportional, before.proportional)
-                )
+            if now := memory(pid):
+                self.found[role] = now.or_more(self.found.get(role))
