@@ -21,7 +21,8 @@ import sys
 print("ready", flush=True)
 sys.stdin.readline()
 kept = bytes(8 << 20)
-print('{"done": 0.5}')
+print('{"done": 0.5}', flush=True)
+sys.stdin.readline()
 """
 
 
