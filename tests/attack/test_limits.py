@@ -54,7 +54,7 @@ def test_whoever_asks_from_many_uids_takes_no_memory() -> None:
     rates = Rates(1)
     for uid in range(20_000):
         rates.take(f"uid {uid}")
-    assert len(rates._left) <= 4096
+    assert len(rates._allowances._left) <= 4096
 
 
 @pytest.mark.root

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 import grpc
@@ -66,6 +67,28 @@ def test_a_line_carries_the_id_of_its_request_the_callers_own_if_it_is_fit_for_a
     assert not set(told[1:]) & set(brought)
     assert len(set(told)) == len(brought)
     assert all("request_id" not in line for line in daemon.log if line["event"] == "serving")
+
+
+def test_a_flood_of_refusals_is_counted_in_a_few_lines(daemon: Daemon) -> None:
+    with daemon.connect() as client:
+        scope = client.scope("absent", "c", "v")
+        for ask in (lambda: client.catalogue.get("absent"), scope.open):
+            for _ in range(150):
+                with pytest.raises(NotFoundError):
+                    ask()
+        # by then there is a line again
+        time.sleep(1.1)
+        for ask in (lambda: client.catalogue.get("absent"), scope.open):
+            with pytest.raises(NotFoundError):
+                ask()
+    log = daemon.log
+    for event in ("call refused", "request refused"):
+        lines = [line for line in log if line["event"] == event]
+        assert 100 < len(lines) < 120
+        assert len(lines) + sum(line.get("left_out", 0) for line in lines) == 151
+    assert {line["account"] for line in log if line["event"] == "call refused"} == {
+        f"uid {os.geteuid()}"
+    }
 
 
 def test_what_is_logged_for_a_request_of_the_data_socket_carries_an_id(daemon: Daemon) -> None:

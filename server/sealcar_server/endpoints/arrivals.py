@@ -22,6 +22,9 @@ from sealcar.errors import SealcarError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sealcar_server.endpoints.refusal_lines import RefusalLines
+
+_REFUSED: Final = "connection refused"
 _log: Final = structlog.get_logger("sealcar.relay")
 
 
@@ -97,13 +100,14 @@ def said(client: sockets.socket) -> Said:
 
 
 @contextlib.contextmanager
-def closed_if_refused(client: sockets.socket, listener: str) -> Iterator[None]:
+def closed_if_refused(client: sockets.socket, listener: str, lines: RefusalLines) -> Iterator[None]:
     """Close a connection with which something goes wrong, and say so."""
     try:
         yield
     except SealcarError as error:
         client.close()
-        _log.info("connection refused", listener=listener, error=error.message)
+        lines.tell(_log.info, listener, _REFUSED, listener=listener, error=error.message)
     except OSError as error:
         client.close()
-        _log.warning("connection refused", listener=listener, error=error.strerror)
+        reason = error.strerror or type(error).__name__
+        lines.tell(_log.warning, listener, _REFUSED, listener=listener, error=reason)

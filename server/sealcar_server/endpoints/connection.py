@@ -190,16 +190,17 @@ class Connection:
         return self.line.fileno()
 
     def _complain(self, reason: SealcarError) -> None:
-        _log.warning("client broke the protocol", **self._who(), reason=reason.message)
+        self._tell(_log.warning, "client broke the protocol", reason=reason.message)
 
     def _note(self, event: str, error: SealcarError) -> None:
         # not by the context: what ends a transfer may come from no request's
         named = request_ids.fields(self._request_id, self._span)
-        _log.info(event, request=self._asked, error=str(error), **self._who(), **named)
+        self._tell(_log.info, event, request=self._asked, error=str(error), **named)
 
-    def _who(self) -> dict[str, str | int]:
+    def _tell(self, write: Callable[..., object], event: str, **values: str) -> None:
         who = self.peer.principal
-        return {"listener": who.listener, "uid": who.uid, "pid": self.peer.pid}
+        ids = {"uid": who.uid, "pid": self.peer.pid}
+        self.door.lines.tell(write, who.account, event, listener=who.listener, **ids, **values)
 
     def _dispatch(self, packet: pb.ClientPacket) -> None:
         kind = packet.WhichOneof("packet") or ""

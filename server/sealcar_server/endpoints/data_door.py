@@ -16,6 +16,7 @@ from sealcar.errors import ExhaustedError, InternalError, SealcarError
 from sealcar_server import spans
 from sealcar_server.access.rates import UNLIMITED, Rates
 from sealcar_server.endpoints.data_chores import Chores
+from sealcar_server.endpoints.refusal_lines import RefusalLines
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.transfer.outstanding import Outstanding
 from sealcar_server.transfer.shelf import Shelf
@@ -88,6 +89,7 @@ class Door:
     def __init__(self, services: Services, limits: Limits, wake: Callable[[], None]) -> None:
         self.services = services
         self.limits = limits
+        self.lines: Final = RefusalLines()
         self.scratch: Final = Scratch()
         self.outstanding: Final = Outstanding(services.budget)
         place = Place(services.budget, services.engine, services.meter, self.post, self.chore)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import grpc
@@ -16,6 +17,7 @@ from sealcar.errors import InternalError, SealcarError
 from sealcar_server import spans
 from sealcar_server.endpoints import protocol, request_ids
 from sealcar_server.endpoints.grpc_errors import code_of, status_of
+from sealcar_server.endpoints.refusal_lines import RefusalLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +33,13 @@ class Observer(Protocol):
 
     def called(self, method: str, code: str, seconds: float) -> None:
         """Count a call that ended."""
+
+
+@dataclass
+class _Asked:
+    """A call while it is answered; on whose account is empty until that is known."""
+
+    account: str = ""
 
 
 class Guard(grpc.ServerInterceptor):
@@ -58,6 +67,7 @@ class Guard(grpc.ServerInterceptor):
         self._account_of = account_of
         self._streams = streams
         self._observer = observer
+        self._lines = RefusalLines()
 
     def intercept_service(
         self,
@@ -87,8 +97,8 @@ class Guard(grpc.ServerInterceptor):
 
     def _unary(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401  (any message)
-            with self._answering(name, context):
-                self._account_of(context)
+            with self._answering(name, context) as asked:
+                asked.account = self._account_of(context)
                 with self._account(name, False):  # noqa: FBT003  (a hook's argument)
                     return method(request, context)
 
@@ -113,16 +123,16 @@ class Guard(grpc.ServerInterceptor):
 
     @contextmanager
     def _streaming(self, name: str, context: grpc.ServicerContext) -> Iterator[Waiting]:
-        with self._answering(name, context):
-            account = self._account_of(context)
+        with self._answering(name, context) as asked:
+            asked.account = self._account_of(context)
             with (
-                self._streams.one(context, account) as waiting,
+                self._streams.one(context, asked.account) as waiting,
                 self._account(name, True),  # noqa: FBT003  (a hook's argument)
             ):
                 yield waiting
 
     @contextmanager
-    def _answering(self, method: str, context: grpc.ServicerContext) -> Iterator[None]:
+    def _answering(self, method: str, context: grpc.ServicerContext) -> Iterator[_Asked]:
         started = time.monotonic()
         request = request_ids.of_call(context)
         span = self._tracing.begin(method, *request_ids.place_of(context))
@@ -131,13 +141,16 @@ class Guard(grpc.ServerInterceptor):
         said = ((request_ids.FIELD, request),)
         context.set_trailing_metadata(said)
         code = grpc.StatusCode.OK
+        asked = _Asked()
         try:
             protocol.check_call(context)
-            yield
+            yield asked
         except SealcarError as error:
             code = code_of(error)
             span.end(error)
-            _log.info("call refused", method=method, code=code.name, error=str(error))
+            known = {"account": asked.account} if asked.account else {}
+            values = {"method": method, "code": code.name, "error": str(error), **known}
+            self._lines.tell(_log.info, asked.account, "call refused", **values)
             context.abort_with_status(status_of(error, said, request))
         except (grpc.RpcError, GeneratorExit) as error:
             code = grpc.StatusCode.CANCELLED  # by the client, or for being idle

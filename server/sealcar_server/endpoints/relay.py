@@ -28,6 +28,7 @@ from sealcar_server.access.peers import peer_of, principal_of
 from sealcar_server.endpoints.arrivals import Arrival, Arrivals, Said, closed_if_refused, said
 from sealcar_server.endpoints.places import Places
 from sealcar_server.endpoints.pump import Link
+from sealcar_server.endpoints.refusal_lines import RefusalLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,6 +78,7 @@ class Relay:
         self._callers: dict[str, Session | SealcarError] = {}
         self._links: set[Link] = set()
         self._arrivals = Arrivals(self._selector, patience)
+        self._lines = RefusalLines()
         self._listeners: dict[sockets.socket, str] = {}
         self._stopping = False
         self._asked: Callable[[], None] | None = None
@@ -190,7 +192,7 @@ class Relay:
         if first is Said.END:
             client.close()
             return True
-        with closed_if_refused(client, name):
+        with closed_if_refused(client, name, self._lines):
             uid = self._places.enter(principal_of(client, name))
             if first is Said.NOTHING:
                 self._await(client, name, uid)
@@ -214,7 +216,7 @@ class Relay:
             arrival.client.close()
             self._places.leave(arrival.uid)
             return
-        with closed_if_refused(arrival.client, arrival.listener):
+        with closed_if_refused(arrival.client, arrival.listener, self._lines):
             self._open(arrival.client, arrival.listener, arrival.uid)
 
     def _end_silent(self, now: float) -> None:
