@@ -140,6 +140,35 @@ def test_a_relay_that_hangs_is_noticed_and_comes_back(tmp_path: Path) -> None:
     relay.stop()
 
 
+class Interleaved(Relay):
+    """Is asked by another thread just when it has looked whether it was."""
+
+    def __init__(self, folder: Path) -> None:
+        self._kept: Callable[[], None] | None = None
+        self.comes: Callable[[], None] | None = None
+        super().__init__(folder, Sessions(own_uid=None))
+
+    @property
+    def _asked(self) -> Callable[[], None] | None:
+        looked = self._kept
+        if looked is None:
+            self._kept, self.comes = self.comes, None
+        return looked
+
+    @_asked.setter
+    def _asked(self, value: Callable[[], None] | None) -> None:
+        self._kept = value
+
+
+def test_no_question_to_the_relay_is_lost_whenever_it_comes(tmp_path: Path) -> None:
+    answered = threading.Event()
+    relay = Interleaved(tmp_path)
+    relay.comes = answered.set
+    relay.start({})
+    assert answered.wait(5)
+    relay.stop()
+
+
 def test_what_is_stuck_is_said_once() -> None:
     pulse = Pulse("part", lambda _answered: None, 0.0)
     with structlog.testing.capture_logs() as said:

@@ -137,8 +137,10 @@ class Relay:
         paused, looked = False, 0.0
         while not self._stopping:
             ready = self._selector.select(_PAUSE if paused else _LOOK)
-            answer, self._asked = self._asked, None
+            answer = self._asked
+            # one that comes after the look stays for the next
             if answer is not None:
+                self._asked = None
                 answer()
             if time.monotonic() - looked > _LOOK:
                 self._end_with_their_process()
