@@ -27,7 +27,7 @@ _log: Final = structlog.get_logger("sealcar.traces")
 
 
 class Exporter(SpanExporter):
-    """Sends batches, each once: what a collector doesn't take is lost.
+    """Sends batches: what a collector doesn't take is lost.
 
     Args:
         endpoint: "http://HOST:PORT/PATH", or https.
@@ -43,7 +43,7 @@ class Exporter(SpanExporter):
         self._path = parts.path or "/"
         self._counted = counted
         self._well = True
-        self._closed = False
+        self._closed = self._at_the_end = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch. Called by one thread."""
@@ -55,7 +55,12 @@ class Exporter(SpanExporter):
             _log.info("traces are sent again")
         self._well = not reason
         # at the end nobody waits for more than one batch that can't be sent
+        self._closed = self._closed or (self._at_the_end and bool(reason))
         return SpanExportResult.FAILURE if reason else SpanExportResult.SUCCESS
+
+    def finish(self) -> None:
+        """Send what waits, as far as that goes without waiting long. From any thread."""
+        self._at_the_end = True
 
     def shutdown(self) -> None:
         """Send nothing more."""
@@ -64,15 +69,26 @@ class Exporter(SpanExporter):
 
     def _send(self, spans: Sequence[ReadableSpan]) -> str:
         """Return why it wasn't taken; empty if it was."""
+        body = body_of(spans)
+        kept = self._connection.sock is not None
         try:
-            self._connection.request(
-                *("POST", self._path, body_of(spans)), {"Content-Type": "application/json"}
-            )
-            answer = self._connection.getresponse()
-            answer.read(_ANSWER)
+            try:
+                return self._post(body)
+            except ConnectionError:
+                # collectors close connections that are idle; that shows when one is used again
+                if not kept:
+                    raise
+                self._connection.close()
+                return self._post(body)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             return str(error) or type(error).__name__
+
+    def _post(self, body: bytes) -> str:
+        headers = {"Content-Type": "application/json"}
+        self._connection.request("POST", self._path, body, headers)
+        answer = self._connection.getresponse()
+        answer.read(_ANSWER)
         if answer.will_close or not answer.isclosed():
             self._connection.close()
         return "" if answer.status in _DONE else f"the collector answered {answer.status}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opentelemetry import trace
+    from opentelemetry.sdk.trace import ReadableSpan
 
 _NAME: Final = "sealcard"
 _QUEUE: Final = 4096  # spans that wait; what is more is lost
 _BATCH: Final = 512
 _EVERY: Final = 1000  # milliseconds
+_MOST_STATE: Final = 512  # characters of tracestate, which each span of a request keeps
 
 
 class Traces(Closing):
@@ -38,11 +42,13 @@ class Traces(Closing):
     """
 
     def __init__(self, endpoint: str, release: str, counted: Callable[[str, int], None]) -> None:
+        # its warnings tell what a client sent, and of each span that it is lost: a flood could
+        # fill the log by them
+        logging.getLogger("opentelemetry").setLevel(logging.ERROR)
         resource = Resource({"service.name": _NAME, "service.version": release})
         # whether a trace is recorded is its first span's choice, which clients make
         self._provider = TracerProvider(ParentBased(ALWAYS_OFF), resource, shutdown_on_exit=False)
-        self._processor = BatchSpanProcessor(Exporter(endpoint, counted), _QUEUE, _EVERY, _BATCH)
-        self._provider.add_span_processor(self._processor)
+        self._provider.add_span_processor(_Waiting(endpoint, counted))
         self._tracer = self._provider.get_tracer("sealcar_server", release)
         self._propagator = TraceContextTextMapPropagator()
 
@@ -50,7 +56,8 @@ class Traces(Closing):
         """Begin the span of a request, if the trace that its caller names is recorded."""
         if not traceparent:
             return spans.NOBODYS
-        said = {"traceparent": traceparent, "tracestate": tracestate}
+        state = tracestate if len(tracestate) <= _MOST_STATE else ""
+        said = {"traceparent": traceparent, "tracestate": state}
         where = self._propagator.extract(said, Context())
         span = self._tracer.start_span(f"{_NAME}.{name}", where, SpanKind.SERVER)
         return _Recorded(self._tracer, span) if span.is_recording() else spans.NOBODYS
@@ -58,6 +65,32 @@ class Traces(Closing):
     def close(self) -> None:
         """Send what waits, and stop."""
         self._provider.shutdown()
+
+
+class _Waiting(SpanProcessor):
+    """Spans that ended, until they are sent; too many are lost, and counted as that."""
+
+    def __init__(self, endpoint: str, counted: Callable[[str, int], None]) -> None:
+        self._counted = counted
+        self._room = threading.Semaphore(_QUEUE)
+        self._exporter = Exporter(endpoint, self._gone)
+        self._batches = BatchSpanProcessor(self._exporter, _QUEUE, _EVERY, _BATCH)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Take one."""
+        if self._room.acquire(blocking=False):
+            self._batches.on_end(span)
+        else:
+            self._counted("lost", 1)
+
+    def shutdown(self) -> None:
+        """Send what waits, and stop."""
+        self._exporter.finish()
+        self._batches.shutdown()  # type: ignore[no-untyped-call]  # has no types
+
+    def _gone(self, result: str, count: int) -> None:
+        self._counted(result, count)
+        self._room.release(count)
 
 
 class _Recorded(spans.Span):
