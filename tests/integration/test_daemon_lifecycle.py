@@ -16,9 +16,16 @@ from grpc_health.v1 import (  # type: ignore[import-untyped]  # publishes no typ
 from support.caller import error_of
 from support.daemon import Daemon, environment
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
+from support.raw_clients import RawClient
 
 from sealcar.errors import UnavailableError
-from sealcar.v1 import common_pb2, package_store_pb2_grpc, payloads_pb2, payloads_pb2_grpc
+from sealcar.v1 import (
+    common_pb2,
+    data_socket_pb2,
+    package_store_pb2_grpc,
+    payloads_pb2,
+    payloads_pb2_grpc,
+)
 from sealcar.v1 import package_store_pb2 as pb
 
 if TYPE_CHECKING:
@@ -117,6 +124,37 @@ def test_sigterm_lets_a_read_finish_and_takes_no_new_one(daemon: Daemon) -> None
     assert daemon.process.wait(30) == 0
 
 
+def test_what_comes_while_it_drains_has_a_line_of_its_own_and_a_second_signal_ends_it(
+    tmp_path: Path,
+) -> None:
+    with (
+        Daemon(tmp_path, settings={"daemon.drain_timeout": "10min"}) as daemon,
+        RawClient(daemon) as raw,
+        grpc.insecure_channel(f"unix:{daemon.socket / 'grpc.sock'}") as channel,
+    ):
+        with daemon.connect() as client:
+            publish(client, {"blob": varied(40 << 20)})
+        stalled = payloads_pb2_grpc.PayloadsStub(channel).Read(
+            payloads_pb2.ReadRequest(scope=SCOPE, name="blob")
+        )
+        next(stalled)
+        raw.send(data_socket_pb2.ClientPacket(open=payloads_pb2.OpenRequest()))
+        before = raw.error().request_id
+        assert daemon.process
+        daemon.process.send_signal(signal.SIGTERM)
+        serving = True
+        while serving:
+            raw.send(data_socket_pb2.ClientPacket(state=data_socket_pb2.StateRequest()))
+            serving = raw.packet().state.serving
+        raw.send(data_socket_pb2.ClientPacket(begin=payloads_pb2.BeginRequest()))
+        refused = raw.error()
+        assert daemon.stop() == 0
+        stalled.cancel()
+    assert refused.reason == common_pb2.ERROR_REASON_UNAVAILABLE
+    lines = {line["request_id"]: line for line in daemon.log if line["event"] == "request refused"}
+    assert [lines[one]["request"] for one in (before, refused.request_id)] == ["open", "begin"]
+
+
 def test_a_read_that_never_ends_is_cut_when_the_drain_timeout_is_over(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, settings={"daemon.drain_timeout": "1s"})
     with daemon:
@@ -131,22 +169,6 @@ def test_a_read_that_never_ends_is_cut_when_the_drain_timeout_is_over(tmp_path: 
             assert 1 <= time.monotonic() - started < 15
             with pytest.raises(grpc.RpcError):
                 list(stalled)
-
-
-def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, settings={"daemon.drain_timeout": "10min"})
-    with daemon:
-        with daemon.connect() as client:
-            publish(client, {"blob": varied(40 << 20)})
-        with grpc.insecure_channel(f"unix:{daemon.socket / 'grpc.sock'}") as channel:
-            stub = payloads_pb2_grpc.PayloadsStub(channel)
-            stalled = stub.Read(payloads_pb2.ReadRequest(scope=SCOPE, name="blob"))
-            next(stalled)
-            assert daemon.process
-            daemon.process.send_signal(signal.SIGTERM)
-            wait_until_drains(health_pb2_grpc.HealthStub(channel))
-            assert daemon.stop() == 0
-            stalled.cancel()
 
 
 def test_a_call_that_leaves_the_daemon_waiting_is_cancelled(tmp_path: Path) -> None:

@@ -227,15 +227,15 @@ class Connection:
     def _request(self, kind: str, packet: pb.ClientPacket) -> None:
         if self.phase is not Phase.IDLE:
             raise ViolationError(WrongStateError(f"{kind} came before the last request ended"))
-        if self.door.draining and kind not in _WHILE_DRAINING:
-            self.refuse(UnavailableError("the daemon is stopping", retry_after=1.0))
-            return
         self.cancelled = False
         self._request_id, self._asked = request_ids.made(), kind
         tracing = self.door.services.tracing
         self._span = tracing.begin(kind, packet.traceparent, packet.tracestate)
         self._span.tell(request_id=self._request_id)
         request_ids.begin(self._request_id, self._span)
+        if self.door.draining and kind not in _WHILE_DRAINING:
+            self.refuse(UnavailableError("the daemon is stopping", retry_after=1.0))
+            return
         self.rings.new_request()
         try:
             if kind not in _WHILE_DRAINING:
