@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import selectors
 import socket
@@ -21,6 +22,9 @@ class Exhausted(selectors.DefaultSelector):
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
+
+    def exhaust(self) -> None:
+        self._most = 0
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:  # noqa: ANN401  (as its base)
         if len(self.get_map()) >= self._most:
@@ -46,3 +50,23 @@ def test_a_link_of_which_one_half_can_not_be_watched_leaves_none_watched(
         assert not selector.get_map()
     assert client.fileno() >= 0
     assert inner.fileno() >= 0
+
+
+def test_a_link_that_can_be_watched_no_more_is_at_its_end_and_harms_nobody(
+    pairs: tuple[socket.socket, ...],
+) -> None:
+    client, caller, inner, callee = pairs
+    with Exhausted(2) as selector:
+        link = Link("name", 1, client, inner, selector)
+        # until the inner one takes no more: then nothing is read from the client
+        while client in selector.get_map():
+            caller.send(bytes(1 << 16))
+            link.move(client.fileno(), selectors.EVENT_READ)
+        selector.exhaust()
+        callee.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            while callee.recv(1 << 20):
+                pass
+        assert not link.move(inner.fileno(), selectors.EVENT_WRITE)
+        link.close()
+        assert not selector.get_map()

@@ -78,20 +78,20 @@ class Link:
             raise
 
     def move(self, fd: int, events: int) -> bool:
-        """Do what a socket is ready for. False: both directions have ended, or one broke."""
+        """Do what a socket is ready for. False: both have ended, or one can't go on."""
         try:
             for direction in self._directions:
                 if events & selectors.EVENT_READ and direction.source.fileno() == fd:
                     direction.pull()
                 if events & selectors.EVENT_WRITE and direction.target.fileno() == fd:
                     direction.push()
+            if all(one.ended and not one.pending for one in self._directions):
+                return False
+            forth, back = self._directions
+            self._wait(forth, back)
+            self._wait(back, forth)
         except OSError:
             return False
-        if all(one.ended and not one.pending for one in self._directions):
-            return False
-        forth, back = self._directions
-        self._wait(forth, back)
-        self._wait(back, forth)
         return True
 
     def close(self) -> None:
