@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import socket
+import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -266,3 +269,37 @@ def test_who_does_not_receive_is_not_sent_messages_without_end(
     with pytest.raises(UnavailableError, match="doesn't receive"):
         say()
     assert len(kept) * 60_000 < 2 << 20, "what the kernel takes, and little more"
+
+
+def test_pieces_are_dropped_once_each_while_workers_bring_more(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    near, _ = ends
+    returned: list[int] = []
+    out = Outflow(near, returned.append)
+    put: list[int] = []
+    failed: list[BaseException] = []
+
+    def bring() -> None:
+        try:
+            for slot in range(20_000):
+                with contextlib.suppress(UnavailableError):
+                    out.put(b"piece", memoryview(b"x"), slot=slot)
+                    put.append(slot)
+        except BaseException as error:  # noqa: BLE001  (told to the test's own thread)
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        worker = threading.Thread(target=bring)
+        worker.start()
+        while worker.is_alive():
+            out.drop_pieces()
+        worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    out.drop_pieces()
+    assert not failed
+    assert returned == put
+    assert not out.waiting

@@ -63,7 +63,8 @@ class Outflow:
     def __init__(self, sock: sockets.socket, returned: Callable[[int], None]) -> None:
         self._sock, self._returned = sock, returned
         self._parts: deque[_Part] = deque()
-        self._sending = threading.Lock()
+        # nobody waits for who sends, but to drop what isn't sent
+        self._sending, self._putting = threading.Lock(), threading.Lock()
 
     @property
     def waiting(self) -> bool:
@@ -78,10 +79,12 @@ class Outflow:
         Raises:
             UnavailableError: the client doesn't receive what was sent before.
         """
-        if len(self._parts) >= _MOST:
-            raise UnavailableError("the client doesn't receive")
         rest = [memoryview(framed(message))]
-        self._parts.append(_Part([*rest, piece] if piece else rest, slot))
+        part = _Part([*rest, piece] if piece else rest, slot)
+        with self._putting:
+            if len(self._parts) >= _MOST:
+                raise UnavailableError("the client doesn't receive")
+            self._parts.append(part)
 
     def push(self) -> None:
         """Send what can be sent now; of much, a part, so that others have their turns.
@@ -101,19 +104,16 @@ class Outflow:
 
     def drop_pieces(self) -> None:
         """Let no byte of a piece out any more: what comes next says that they count for nothing."""
-        with self._sending:
-            kept = [part for part in self._parts if part.slot is None or part.begun]
-            dropped = [part for part in self._parts if part not in kept]
-            for part in kept:
+        with self._sending, self._putting:
+            dropped = [part.slot for part in self._parts if part.slot is not None]
+            self._parts = deque(part for part in self._parts if part.slot is None or part.begun)
+            for part in self._parts:
                 if part.slot is not None:
                     # its length was announced, so something has to come
                     part.rest[-1] = memoryview(bytes(len(part.rest[-1])))
-                    dropped.append(part)
-            self._parts = deque(kept)
-        for part in dropped:
-            slot, part.slot = part.slot, None
-            if slot is not None:
-                self._returned(slot)
+                    part.slot = None
+        for slot in dropped:
+            self._returned(slot)
 
     def clear(self) -> None:
         """Forget everything."""
