@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.access.rates import Rates
     from sealcar_server.access.sessions import Sessions
+    from sealcar_server.endpoints.grpc_guard import Observer
     from sealcar_server.endpoints.grpc_server import GrpcServer, Listen, Options
     from sealcar_server.hardening.confinement import Step
     from sealcar_server.metrics import Metrics
@@ -133,9 +134,10 @@ class GrpcDoors:
 
         # stopped after the server, whose last answers it carries
         self._stack.callback(relay.stop)
-        self._serve_clients(on_socket(folder / INNER), self.streams[0], caller, receiver)
+        asking = self._asking = Asking(folder / INNER, parts.meter.calls)
+        door = on_socket(folder / INNER)
+        self._serve_clients(door, self.streams[0], caller, receiver, observer=asking)
         relay.start(listeners())
-        self._asking = Asking(folder / INNER)
         # before the server, which would wait for its last question
         self._stack.callback(self._asking.close)
 
@@ -167,7 +169,7 @@ class GrpcDoors:
     def pulses(self) -> list[Pulse]:
         """Return what shows that clients' calls get through: the relay, and gRPC with its threads.
 
-        A call that got no thread for so long was given up by every client.
+        If none got a thread for so long and none ended, every client has given up.
         """
         return [
             Pulse("relay", self._relay.ask),
@@ -203,12 +205,13 @@ class GrpcDoors:
         receiver: Callable[[ServicerContext], Principal],
         *,
         options: Options = (),
+        observer: Observer | None = None,
     ) -> None:
         parts = self._parts
         guard = Guard(
             lambda context: parts.rates.take(caller(context).account),
             streams,
-            parts.meter.calls,
+            observer or parts.meter.calls,
             tracing=parts.tracing,
         )
         servicers = Servicers(

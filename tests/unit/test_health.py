@@ -86,6 +86,14 @@ def test_workers_that_all_hang_are_noticed_and_come_back() -> None:
     engine.close()
 
 
+class Counted:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def called(self, method: str, code: str, seconds: float) -> None:  # noqa: ARG002  (of a hook)
+        self.calls += 1
+
+
 @contextmanager
 def served(path: Path) -> Iterator[futures.ThreadPoolExecutor]:
     with futures.ThreadPoolExecutor(1) as pool:
@@ -100,7 +108,7 @@ def served(path: Path) -> Iterator[futures.ThreadPoolExecutor]:
 def test_grpc_whose_threads_all_hang_is_noticed_and_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "s"
     go_on = threading.Event()
-    with served(path) as pool, Asking(path) as asking:
+    with served(path) as pool, Asking(path, Counted()) as asking:
         try:
             health = stays_live(asking.ask)
             pool.submit(go_on.wait, 30)
@@ -110,11 +118,32 @@ def test_grpc_whose_threads_all_hang_is_noticed_and_comes_back(tmp_path: Path) -
         becomes(health, live=True)
 
 
+def test_grpc_whose_calls_end_is_no_hanging_one_however_many_wait(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    go_on = threading.Event()
+    counted = Counted()
+    with served(path) as pool, Asking(path, counted) as asking:
+
+        def busy(answered: Callable[[], None]) -> None:
+            asking.ask(answered)
+            asking.called("Payloads.Commit", "OK", 1.0)
+
+        try:
+            pool.submit(go_on.wait, 30)
+            stays_live(busy)
+            assert counted.calls > 1
+            health = Health(lambda: True, lambda: False, [Pulse("gRPC", asking.ask, SILENCE)])
+            becomes(health, live=False)
+        finally:
+            go_on.set()
+        becomes(health, live=True)
+
+
 def test_a_grpc_server_that_is_gone_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    with served(path), Asking(path) as asking:
+    with served(path), Asking(path, Counted()) as asking:
         stays_live(asking.ask)
-    with Asking(path) as asking:
+    with Asking(path, Counted()) as asking:
         health = Health(lambda: True, lambda: False, [Pulse("gRPC", asking.ask, SILENCE)])
         becomes(health, live=False)
 
