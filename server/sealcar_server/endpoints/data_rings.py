@@ -142,7 +142,9 @@ class RingKeeper:
         if kept is None:
             return None
         ring, lease = kept
-        if ring.slots >= slots or self._connection.door.services.budget.contended:
+        budget = self._connection.door.services.budget
+        # the one that is there counts until the client has unmapped it
+        if ring.slots >= slots or not budget.has_room(lease.owner, slots * SEGMENT):
             return ring
         del self._rings[client_writes]
         self._connection.door.outstanding.take(ring, lease)

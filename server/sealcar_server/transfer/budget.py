@@ -87,6 +87,12 @@ class Budget:
         with self._lock:
             return max(self._held[owner] / self.share, self._used / self.limit)
 
+    def has_room(self, owner: Hashable, size: int) -> bool:
+        """Tell whether an owner would be granted so many bytes now, without waiting."""
+        with self._lock:
+            fits = self._held[owner] + size <= self.share and self._used + size <= self.limit
+            return fits and not self._waiting
+
     def wants_from(self, owner: Hashable) -> bool:
         """Tell whether somebody waits whom it would help if this owner gave something back."""
         with self._lock:
