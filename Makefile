@@ -100,7 +100,7 @@ bench: .venv/.made .venv-bench/.made
 
 LOCK := $(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 # both lists are committed; `make lock` takes newer versions. Key services and traces are tested on the newest runtime only.
-requirements/ort132.txt: EXTRAS := --extra pkcs11 --extra aws --extra vault --extra otel
+requirements/ort132.txt: EXTRAS := --extra pkcs11 --extra aws --extra vault --extra otel --extra s3
 requirements/%.txt: | $(UV)
 	mkdir -p requirements
 	$(LOCK) pyproject.toml --extra server --extra ort --extra cli --extra dev $(EXTRAS) --group $* -o $@
@@ -112,7 +112,7 @@ requirements/bench.txt requirements/servers.txt: requirements/%.txt: | $(UV)
 	$(LOCK) --group $* -o $@
 # what the images hold, what they are built with, and releases
 requirements/image.txt: | $(UV)
-	$(LOCK) pyproject.toml --extra server --extra cli --extra pkcs11 --extra aws --extra vault --extra otel -o $@
+	$(LOCK) pyproject.toml --extra server --extra cli --extra pkcs11 --extra aws --extra vault --extra otel --extra s3 -o $@
 requirements/client.txt: | $(UV)
 	$(LOCK) pyproject.toml --extra ort --extra cli --group example -o $@
 requirements/build.txt requirements/release.txt: requirements/%.txt: | $(UV)
