@@ -47,7 +47,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one small round: does it work at all")
     parser.add_argument("--full", action="store_true", help="payloads of 6 GiB too")
     parser.add_argument("--compare", type=Path, help="an older report.json: what moved")
-    parser.add_argument("--flood", action="store_true", help="floods instead, as root")
+    parser.add_argument(
+        "--flood",
+        action="append",
+        nargs="?",
+        const="",
+        choices=["", *flood.KINDS],
+        help="floods instead, as root: all kinds, or this one, again if repeated",
+    )
     parser.add_argument("--fairness", action="store_true", help="many readers at once instead")
     options = parser.parse_args()
     if options.quick:
@@ -75,7 +82,8 @@ def _compared(options: argparse.Namespace) -> None:
 
 
 def _alone(options: argparse.Namespace) -> None:
-    measured = flood.measure(options.rounds * 200) if options.flood else None
+    kinds = [kind for kind in options.flood or [] if kind] or flood.KINDS
+    measured = flood.measure(options.rounds, kinds) if options.flood else None
     if measured is None:
         fair = fairness.measure(options.folder, options.rounds)
         sys.stdout.write(json.dumps(fair, indent=2) if options.json else fairness.text(fair))

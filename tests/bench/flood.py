@@ -25,16 +25,22 @@ from support.daemon import Daemon, environment
 from support.payload_packages import publish, varied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _READER: Final = 4701
 _FLOODER: Final = 4702
-_SETTLING: Final = 1.0
+_SETTLING: Final = 0.5  # seconds after a change
 _PROGRAMS: Final = 2
+_READS: Final = 400  # at a time
+_QUIET: Final = ""
+KINDS: Final = tuple(role for role in flooding.ROLES if role != "reader")
 
 
-def measure(reads: int) -> dict[str, dict[str, float]]:
-    """Return milliseconds, and ratios of the p99, of each kind of flood."""
+def measure(rounds: int, kinds: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return milliseconds, and ratios of the p99, of each kind of flood.
+
+    Quiet, control and flood take turns, so that what the machine does meanwhile is in all of them.
+    """
     os.nice(-15)
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -45,34 +51,35 @@ def measure(reads: int) -> dict[str, dict[str, float]]:
         with daemon, daemon.connect(peer_uid=os.geteuid()) as client:
             publish(client, {"big": varied(32 << 20), "small": b"plain words"})
             with _program("reader", daemon, _READER) as reader:
-                assert reader.stdout
-                assert reader.stdout.readline() == b"ready\n"
-                quiet = [_read(reader, reads)]
-                for kind in [role for role in flooding.ROLES if role != "reader"]:
-                    control = "copying" if kind == "big transfers" else "burning"
-                    busy = _while(control, daemon, reader, reads)
-                    time.sleep(_SETTLING)
-                    flooded = _while(kind, daemon, reader, reads)
-                    time.sleep(_SETTLING)
-                    quiet.append(_read(reader, reads))
-                    found[kind] = _figures(
-                        [each for one in quiet[-2:] for each in one], busy, flooded
-                    )
+                for kind in kinds:
+                    found[kind] = _figures(_turns(kind, daemon, reader, rounds))
     return found
 
 
-def _while(role: str, daemon: Daemon, reader: subprocess.Popen[bytes], reads: int) -> list[float]:
+def _turns(
+    kind: str, daemon: Daemon, reader: subprocess.Popen[bytes], rounds: int
+) -> dict[str, list[float]]:
+    control = "copying" if kind == "big transfers" else "burning"
+    roles = {"quiet": _QUIET, "control": control, "flood": kind}
+    seconds: dict[str, list[float]] = {name: [] for name in roles}
+    for number in range(rounds):
+        for name in list(roles)[:: 1 if number % 2 else -1]:
+            seconds[name] += _while(roles[name], daemon, reader)
+    return seconds
+
+
+def _while(role: str, daemon: Daemon, reader: subprocess.Popen[bytes]) -> list[float]:
     with ExitStack() as programs:
-        for _ in range(_PROGRAMS):
+        for _ in range(_PROGRAMS if role else 0):
             programs.enter_context(_program(role, daemon, _FLOODER))
         time.sleep(_SETTLING)
-        return _read(reader, reads)
+        return _read(reader, _READS)
 
 
-def _figures(quiet: list[float], busy: list[float], flooded: list[float]) -> dict[str, float]:
+def _figures(reads: dict[str, list[float]]) -> dict[str, float]:
     figures = {
         f"{name} p{int(part * 100)}": _quantile(seconds, part) * 1000
-        for name, seconds in {"quiet": quiet, "control": busy, "flood": flooded}.items()
+        for name, seconds in reads.items()
         for part in (0.5, 0.99)
     }
     figures["flood/quiet"] = figures["flood p99"] / figures["quiet p99"]
@@ -102,6 +109,8 @@ def _program(role: str, daemon: Daemon, uid: int) -> Iterator[subprocess.Popen[b
         stdout=subprocess.PIPE,
     )
     try:
+        assert program.stdout
+        assert program.stdout.readline() == b"ready\n"
         yield program
         assert program.poll() is None, f"{role} ended by itself"
     finally:

@@ -41,7 +41,7 @@ def reader(folder: Path) -> None:
         scope = client.scope(PACKAGE, COMPONENT, VARIANT)
         for _ in range(200):
             scope.read("small")
-        print("ready", flush=True)  # noqa: T201  (what it tells its parent)
+        _say_ready()
         for line in sys.stdin:
             seconds = []
             for _ in range(int(line)):
@@ -146,7 +146,13 @@ def _main(role: str, folder: str, uid: str) -> None:
     os.setgroups([])
     os.setresgid(number, number, number)
     os.setresuid(number, number, number)
+    if role != "reader":
+        _say_ready()
     (ROLES | CONTROLS)[role](Path(folder))
+
+
+def _say_ready() -> None:
+    print("ready", flush=True)  # noqa: T201  (what it tells its parent)
 
 
 if __name__ == "__main__":
