@@ -14,6 +14,7 @@ from sealcar_server.sealing.derivation import PayloadKey
 from sealcar_server.sealing.layout import Layout, Params
 from sealcar_server.sealing.reader import SealedReader
 from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.sealing.sealed_file import LocalFile
 from sealcar_server.sealing.writer import SealedWriter
 
 # short segments, so that a short input has several of them
@@ -52,7 +53,11 @@ class SealedPackage:
             os.close(fd)
             raise
         return SealedReader(
-            fd, _KEY, commitment=_KEY.commitment(header), plain_size=size, scratch=self.scratch
+            LocalFile(fd),
+            _KEY,
+            commitment=_KEY.commitment(header),
+            plain_size=size,
+            scratch=self.scratch,
         )
 
     def _sealed(self, path: Path) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sealcar_server.sealing.layout import Layout, Params
 from sealcar_server.sealing.reader import SealedReader
 from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.sealing.sealed_file import LocalFile
 from sealcar_server.sealing.writer import SealedSize, SealedWriter
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def opened(
     if sealed is None:
         sealed = unrecorded(path, key)
     return SealedReader(
-        os.open(path, os.O_RDONLY),
+        LocalFile(os.open(path, os.O_RDONLY)),
         key,
         commitment=sealed.commitment,
         plain_size=sealed.plain_size,

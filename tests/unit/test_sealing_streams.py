@@ -27,6 +27,7 @@ from sealcar_server.sealing.descriptor import Descriptor
 from sealcar_server.sealing.layout import FIRST_PIECE, PIECE, SEGMENT, Layout
 from sealcar_server.sealing.reader import SMALL
 from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.sealing.sealed_file import LocalFile
 from sealcar_server.sealing.stream import fresh_header
 from sealcar_server.sealing.writer import SealedSize, SealedWriter
 
@@ -216,7 +217,8 @@ def test_a_reader_that_fails_to_open_closes_its_file(path: Path, sealed: SealedS
 def test_a_file_that_can_t_be_read_is_a_storage_error(path: Path, sealed: SealedSize) -> None:
     with opened(path, KEY, sealed) as reader:
         fd = os.open(path.parent, os.O_RDONLY)
-        with reader._file as number:
+        assert isinstance(reader._file, LocalFile)
+        with reader._file._file as number:
             os.dup2(fd, number)
         os.close(fd)
         with pytest.raises(StorageError, match="directory"):

@@ -53,8 +53,11 @@ def publish(store: LocalStore, number: int, data: bytes = b"sealed") -> Generati
 
 
 def content(generation: Generation, name: str = "model.onnx") -> bytes:
-    with os.fdopen(generation.open_payload("det", "onnx", name), "rb") as file:
-        return file.read()
+    file = generation.open_payload("det", "onnx", name)
+    data = bytearray(file.size())
+    file.read(memoryview(data), 0)
+    file.close()
+    return bytes(data)
 
 
 def test_a_published_generation_is_found_and_read(store: LocalStore) -> None:
@@ -121,7 +124,7 @@ def test_an_asset_is_named_when_it_is_complete_and_carried_on(
     folders = [tmp_path / f"store/ocr/1/g/{n}/shared_assets" for n in (1, 2)]
     assert [path.name for path in folders[0].iterdir()] == [URI.replace(":", "-")]
     assert not folders[1].exists(), "what was given up leaves no directory behind"
-    os.close(first.open_asset(URI, "deep/x"))
+    first.open_asset(URI, "deep/x").close()
 
 
 def test_an_asset_that_is_removed_again_leaves_nothing(store: LocalStore, tmp_path: Path) -> None:
@@ -229,7 +232,8 @@ def test_a_fifo_in_place_of_a_payload_is_refused_without_waiting(
 
 
 def test_descriptors_are_closed_on_exec(store: LocalStore) -> None:
-    fd = publish(store, 1).open_payload("det", "onnx", "model.onnx")
+    steps = ("ocr", "1", "g", "1", "det", "onnx", "model.onnx")
+    fd = publish(store, 1).root.open_below(*steps)
     try:
         assert not os.get_inheritable(fd)
         assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY

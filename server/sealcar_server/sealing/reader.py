@@ -1,28 +1,29 @@
 """Reads a sealed payload, more strictly than Tink does.
 
 Order of checks: the file's size against the record, the header, the commitment, the last segment;
-then any segment, in any order, from any thread. The file is read with preadv, never mapped: a file
-that is cut under a mapping would kill the process.
+then any segment, in any order, from any thread. What isn't authentic and was a copy of something
+else is fetched and read once more.
 """
 
 from __future__ import annotations
 
 import hmac
-import os
 import time
 from typing import TYPE_CHECKING, Final
 
 from cryptography.exceptions import InvalidTag
 
 from sealcar.closing import Closing
-from sealcar.errors import NotAuthenticError, Place, StorageError, TruncatedError
-from sealcar_server.sealing.descriptor import Descriptor
+from sealcar.errors import NotAuthenticError, Place, TruncatedError
 from sealcar_server.sealing.layout import Layout, Span
 from sealcar_server.sealing.stream import StreamCipher
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from sealcar_server.sealing.derivation import PayloadKey
     from sealcar_server.sealing.scratch import Scratch
+    from sealcar_server.sealing.sealed_file import SealedFile
 
 # what is read and decrypted once: opening checks all that there is
 SMALL: Final = 64_000
@@ -32,7 +33,7 @@ class SealedReader(Closing):
     """One sealed payload, open for reading. Thread-safe.
 
     Args:
-        fd: of the sealed file. It belongs to the reader from now on, and is closed if this fails.
+        file: the sealed file. It belongs to the reader from now on, and is closed if this fails.
         key: of the payload.
         commitment: of the record.
         plain_size: of the record.
@@ -42,6 +43,7 @@ class SealedReader(Closing):
 
     Attributes:
         layout: of the file.
+        waits: whether reading may have to wait for something slower than a disk.
         whole: all of a payload that is small, from that check; else None.
 
     Raises:
@@ -55,7 +57,7 @@ class SealedReader(Closing):
 
     def __init__(
         self,
-        fd: int,
+        file: SealedFile,
         key: PayloadKey,
         *,
         commitment: bytes,
@@ -63,11 +65,16 @@ class SealedReader(Closing):
         scratch: Scratch,
         at_once: bool = False,
     ) -> None:
-        self._file = Descriptor(fd)
+        self._file = file
+        self.waits: Final = file.waits
         self._failure: NotAuthenticError | TruncatedError | None = None
         try:
-            self.layout = _layout(fd, key, plain_size)
-            self._cipher = _committed(fd, key, commitment)
+            try:
+                self._cipher = self._begun(key, commitment, plain_size)
+            except (NotAuthenticError, TruncatedError):
+                if not file.doubt(0, key.params.header):
+                    raise
+                self._cipher = self._begun(key, commitment, plain_size)
             self.whole = None
             only = self.layout.count == 1
             if not (only and at_once and plain_size > SMALL):
@@ -90,18 +97,47 @@ class SealedReader(Closing):
             WrongStateError: the reader is closed.
         """
         span = self.layout.span(index)
-        if self._failure:
-            raise type(self._failure)(self._failure.message, place=self._failure.place)
+        self._refuse_if_failed()
+        try:
+            try:
+                self._open(index, span, scratch)
+            except (NotAuthenticError, TruncatedError):
+                if not self._file.doubt(span.at, span.size):
+                    raise
+                self._open(index, span, scratch)
+        except BaseException as error:
+            self._failed(error, scratch)
+            raise
+        return span
+
+    def segment_if_here(
+        self, index: int, scratch: Scratch, then: Callable[[], None], owner: Hashable
+    ) -> Span | None:
+        """Read a segment as `read_segment` does, without waiting for what isn't here yet.
+
+        Args:
+            index: as there.
+            scratch: as there.
+            then: called once if None is returned, as soon as it is worth another try.
+            owner: for whom it is fetched.
+        """
+        span = self.layout.span(index)
+        self._refuse_if_failed()
+        if not self._file.ready(span.at, span.size, then, owner):
+            return None
         try:
             self._open(index, span, scratch)
         except (NotAuthenticError, TruncatedError) as error:
-            scratch.wipe()
-            self._failure = error
+            if not self._file.doubt(span.at, span.size):
+                self._failed(error, scratch)
+                raise
+        except BaseException as error:
+            self._failed(error, scratch)
             raise
-        except BaseException:
-            scratch.wipe()
-            raise
-        return span
+        else:
+            return span
+        scratch.wipe()
+        return self.segment_if_here(index, scratch, then, owner)
 
     def read_ahead(self, index: int, scratch: Scratch) -> Span:
         """Have one segment in the page cache when this returns; nothing of it is looked at.
@@ -114,37 +150,46 @@ class SealedReader(Closing):
             WrongStateError: the reader is closed.
         """
         span = self.layout.span(index)
-        with self._file as fd:
-            _read(fd, scratch.plain[: span.size], span.at)
+        self._file.read(scratch.plain[: span.size], span.at)
         return span
+
+    def close(self) -> None:
+        """Close the file, after the reads that are under way. Repeating it is fine."""
+        self._file.close()
+
+    def _begun(self, key: PayloadKey, commitment: bytes, plain_size: int) -> StreamCipher:
+        self.layout = _layout(self._file.size(), key, plain_size)
+        header = bytearray(key.params.header)
+        self._file.read(memoryview(header), 0)
+        return _committed(bytes(header), key, commitment)
+
+    def _refuse_if_failed(self) -> None:
+        if self._failure:
+            raise type(self._failure)(self._failure.message, place=self._failure.place)
+
+    def _failed(self, error: BaseException, scratch: Scratch) -> None:
+        scratch.wipe()
+        if isinstance(error, NotAuthenticError | TruncatedError):
+            self._failure = error
 
     def _open(self, index: int, span: Span, scratch: Scratch) -> None:
         sealed = scratch.plain[: span.size]
-        place = Place(phase="authenticate", offset=span.plain_at, length=span.plain_size)
         begun = time.perf_counter()
         try:
-            with self._file as fd:
-                _read(fd, sealed, span.at)
+            self._file.read(sealed, span.at)
             read = time.perf_counter()
             last = index == self.layout.count - 1
             self._cipher.open(index, sealed, sealed[: span.plain_size], last=last)
             scratch.read_seconds = read - begun
             scratch.open_seconds = time.perf_counter() - read
         except InvalidTag:
+            place = Place(phase="authenticate", offset=span.plain_at, length=span.plain_size)
             raise NotAuthenticError("the segment isn't authentic", place=place) from None
         except TruncatedError as error:
-            raise error.at(offset=place.offset, length=place.length) from None
-
-    def close(self) -> None:
-        """Close the file, after the reads that are under way. Repeating it is fine."""
-        self._file.close()
+            raise error.at(offset=span.plain_at, length=span.plain_size) from None
 
 
-def _layout(fd: int, key: PayloadKey, plain_size: int) -> Layout:
-    try:
-        size = os.fstat(fd).st_size
-    except OSError as error:
-        raise StorageError(f"the sealed file can't be read: {error.strerror}") from error
+def _layout(size: int, key: PayloadKey, plain_size: int) -> Layout:
     found = Layout.of_file(size, key.params)
     if found.plain_size != plain_size:
         raise TruncatedError(
@@ -153,23 +198,8 @@ def _layout(fd: int, key: PayloadKey, plain_size: int) -> Layout:
     return found
 
 
-def _committed(fd: int, key: PayloadKey, commitment: bytes) -> StreamCipher:
-    buffer = bytearray(key.params.header)
-    _read(fd, memoryview(buffer), 0)
-    header = bytes(buffer)
+def _committed(header: bytes, key: PayloadKey, commitment: bytes) -> StreamCipher:
     cipher = StreamCipher(key, header)
     if not hmac.compare_digest(key.commitment(header), commitment):
         raise NotAuthenticError("it isn't the stream that the seal record commits to")
     return cipher
-
-
-def _read(fd: int, target: memoryview, at: int) -> None:
-    done = 0
-    while done < len(target):
-        try:
-            got = os.preadv(fd, [target[done:]], at + done)
-        except OSError as error:
-            raise StorageError(f"the sealed file can't be read: {error.strerror}") from error
-        if got == 0:
-            raise TruncatedError("the sealed file ends too early", place=Place(phase="read"))
-        done += got

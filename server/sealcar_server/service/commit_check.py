@@ -76,5 +76,5 @@ class CommitCheck:
     ) -> SealedReader:
         scope = (transaction.scope.component, transaction.scope.variant)
         key = self._opener.payload_key(transaction.base, *scope, payload.name)
-        fd = transaction.staging.open_payload(*scope, payload.name)
-        return reader_of(fd, key, payload, scratch)
+        file = transaction.staging.open_payload(*scope, payload.name)
+        return reader_of(file, key, payload, scratch)

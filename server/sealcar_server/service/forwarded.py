@@ -143,10 +143,10 @@ class ForwardedArrival:
             held = Held(owners[owner.component, owner.variant, owner.asset], payload)
             key = payload_key(self.keys, held)
             if owner.asset:
-                fd = staging.open_new_asset(asset_folder(owner.asset), payload.name)
+                file = staging.open_new_asset(asset_folder(owner.asset), payload.name)
             else:
-                fd = staging.open_payload(owner.component, owner.variant, payload.name)
-            return reader_of(fd, key, payload, own)
+                file = staging.open_payload(owner.component, owner.variant, payload.name)
+            return reader_of(file, key, payload, own)
 
         self._with.checker.check(staged, opening, scratch)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.derivation import PackageKeys, PayloadKey
     from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.scratch import Scratch
+    from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.incoming import Incoming
@@ -65,15 +66,15 @@ class ImportCheck:
 
     def _open(self, owner: Staged, payload: RecordPayload, scratch: Scratch) -> SealedReader:
         self._admit()
-        key, fd = self._asset(owner, payload) if owner.asset else self._variant(owner, payload)
-        return reader_of(fd, key, payload, scratch)
+        key, file = self._asset(owner, payload) if owner.asset else self._variant(owner, payload)
+        return reader_of(file, key, payload, scratch)
 
-    def _variant(self, owner: Staged, payload: RecordPayload) -> tuple[PayloadKey, int]:
+    def _variant(self, owner: Staged, payload: RecordPayload) -> tuple[PayloadKey, SealedFile]:
         scope = (owner.component, owner.variant)
         key = self._keys.variant(*scope, payload.name)
         return key, self._staging.open_payload(*scope, payload.name)
 
-    def _asset(self, owner: Staged, payload: RecordPayload) -> tuple[PayloadKey, int]:
+    def _asset(self, owner: Staged, payload: RecordPayload) -> tuple[PayloadKey, SealedFile]:
         asset = self._incoming.assets[owner.asset]
         key = self._keys.asset(asset.key, asset.asset_id, payload.name)
         return key, self._staging.open_new_asset(asset.label, payload.name)

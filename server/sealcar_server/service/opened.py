@@ -15,6 +15,7 @@ from sealcar_server.store.generation import asset_path, payload_path
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.sealing.strictjson import JsonValue
     from sealcar_server.sealing.values import RecordPayload, SealRecord
     from sealcar_server.store.generation import Generation
@@ -59,8 +60,8 @@ class Held:
             return "/".join(asset_path((uris or {}).get(owner.uri, owner.uri), name))
         return "/".join(payload_path(owner.component, owner.variant, name))
 
-    def open(self, place: Generation) -> int:
-        """Return a read-only descriptor of its file there; as `Generation.open_payload`."""
+    def open(self, place: Generation) -> SealedFile:
+        """Return its file there; as `Generation.open_payload`."""
         owner, name = self.owner, self.payload.name
         if isinstance(owner, RecordAsset):
             return place.open_asset(owner.uri, name)

@@ -7,11 +7,10 @@ stays there.
 from __future__ import annotations
 
 import hmac
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import StorageError, TruncatedError
+from sealcar.errors import TruncatedError
 from sealcar_server.sealing.values import RecordAsset
 from sealcar_server.service.failing import during, generation_place
 from sealcar_server.service.opened import every_payload
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.sealing.scratch import Scratch
+    from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.service.opened import Held, OpenedPackage
     from sealcar_server.service.opening import Opener
 
@@ -38,7 +38,7 @@ class Outgoing:
     Attributes:
         path: relative to the package, with "/".
         size: in bytes; the pieces add up to it.
-        pieces: its bytes, at most 1 MiB each; they pass through the scratch if they are opened.
+        pieces: its bytes, at most 1 MiB each; they pass through the scratch.
     """
 
     path: str
@@ -112,31 +112,25 @@ def _text(data: bytes) -> Outgoing:
 
 
 def _stored(opened: OpenedPackage, held: Held, size: int) -> Callable[[Scratch], Iterator[bytes]]:
-    def pieces(_: Scratch) -> Iterator[bytes]:
+    def pieces(scratch: Scratch) -> Iterator[bytes]:
         with during("export", **generation_place(opened.place), **held.place):
-            fd = open_file(opened, held)
+            file = open_file(opened, held)
             try:
-                yield from _read(fd, size)
+                yield from _read(file, size, scratch)
             finally:
-                os.close(fd)
+                file.close()
 
     return pieces
 
 
-def _read(fd: int, size: int) -> Iterator[bytes]:
-    found = os.fstat(fd).st_size
+def _read(file: SealedFile, size: int, scratch: Scratch) -> Iterator[bytes]:
+    found = file.size()
     if found != size:
         raise TruncatedError(f"the file has {found} bytes, its record says {size}")
-    at = 0
-    while at < size:
-        try:
-            piece = os.pread(fd, min(PIECE, size - at), at)
-        except OSError as error:
-            raise StorageError(f"the file can't be read: {error.strerror}") from error
-        if not piece:
-            raise TruncatedError("the file was cut while it was read")
-        at += len(piece)
-        yield piece
+    for at in range(0, size, PIECE):
+        piece = scratch.plain[: min(PIECE, size - at)]
+        file.read(piece, at)
+        yield bytes(piece)
 
 
 def plain_pieces(

@@ -14,6 +14,7 @@ from sealcar_server.service.writing import identity
 if TYPE_CHECKING:
     from sealcar_server.sealing.derivation import PackageKeys, PayloadKey
     from sealcar_server.sealing.scratch import Scratch
+    from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.sealing.values import RecordPayload, RecordVariant
     from sealcar_server.service.opened import Held, OpenedPackage
     from sealcar_server.service.opening import Opener
@@ -39,11 +40,16 @@ def open_reader(
 
 
 def reader_of(
-    fd: int, key: PayloadKey, payload: RecordPayload, scratch: Scratch, *, at_once: bool = False
+    file: SealedFile,
+    key: PayloadKey,
+    payload: RecordPayload,
+    scratch: Scratch,
+    *,
+    at_once: bool = False,
 ) -> SealedReader:
-    """Open a sealed file against its record; takes over `fd`, and raises as `SealedReader`."""
+    """Read a sealed file against its record; takes over `file`, and raises as `SealedReader`."""
     return SealedReader(
-        fd,
+        file,
         key,
         commitment=payload.commitment,
         plain_size=payload.size,
@@ -52,8 +58,8 @@ def reader_of(
     )
 
 
-def open_file(opened: OpenedPackage, held: Held) -> int:
-    """Return a read-only descriptor of a payload's file, which the caller owns.
+def open_file(opened: OpenedPackage, held: Held) -> SealedFile:
+    """Return a payload's file, open for reading, which the caller owns.
 
     Raises:
         NotFoundError: the whole generation was removed since it was opened.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -143,7 +142,7 @@ def _of_file(place: Generation, held: Held) -> Iterator[Finding]:
     at = held.name
     try:
         at = held.path()
-        fd = held.open(place)
+        file = held.open(place)
     except NotFoundError:
         yield Finding("missing", at, "the seal record has this payload, the store hasn't")
         return
@@ -151,9 +150,9 @@ def _of_file(place: Generation, held: Held) -> Iterator[Finding]:
         yield Finding("confinement", at, error.message)
         return
     try:
-        size = os.fstat(fd).st_size
+        size = file.size()
     finally:
-        os.close(fd)
+        file.close()
     expected = held.payload.file_size
     if size != expected:
         yield Finding("size", at, f"has {size} bytes, not {expected}")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import InvalidNameError
+from sealcar_server.sealing.sealed_file import LocalFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.store.directory import Directory
 
 MANIFEST: Final = "manifest.json"
@@ -40,8 +42,8 @@ class Generation:
         with self.enter() as directory:
             return directory.read(MANIFEST, MAX_MANIFEST)
 
-    def open_payload(self, component: str, variant: str, name: str) -> int:
-        """Return a read-only descriptor of a payload's file, which the caller owns.
+    def open_payload(self, component: str, variant: str, name: str) -> SealedFile:
+        """Return a payload's file, open for reading, which the caller owns.
 
         Raises:
             InvalidNameError: the name breaks a rule.
@@ -50,16 +52,16 @@ class Generation:
         """
         return self._open(payload_path(component, variant, name))
 
-    def open_asset(self, uri: str, name: str) -> int:
-        """Return a read-only descriptor of a file of a shared asset; raises as `open_payload`."""
+    def open_asset(self, uri: str, name: str) -> SealedFile:
+        """Return a file of a shared asset; as `open_payload`."""
         return self._open(asset_path(uri, name))
 
     def enter(self, *below: str) -> Directory:
         """Open the generation's directory, or one below it."""
         return self.root.enter(*self._steps, *below)
 
-    def _open(self, path: Iterable[str]) -> int:
-        return self.root.open_below(*self._steps, *path)
+    def _open(self, path: Iterable[str]) -> SealedFile:
+        return LocalFile(self.root.open_below(*self._steps, *path))
 
     @property
     def _steps(self) -> tuple[str, ...]:

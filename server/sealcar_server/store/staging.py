@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final, Self
 
 from sealcar.errors import ConflictError, WrongStateError
+from sealcar_server.sealing.sealed_file import LocalFile
 from sealcar_server.store import copying
 from sealcar_server.store.failure import storing
 from sealcar_server.store.generation import (
@@ -23,6 +24,7 @@ from sealcar_server.store.generation import (
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.store.area import StagingArea
     from sealcar_server.store.directory import Directory
 
@@ -67,8 +69,8 @@ class Staging:
         """
         return self._create(tuple(new_asset_path(label, name)))
 
-    def open_new_asset(self, label: str, name: str) -> int:
-        """Return a read-only descriptor of a file that `create_asset` made; as `open_payload`."""
+    def open_new_asset(self, label: str, name: str) -> SealedFile:
+        """Return a file that `create_asset` made, open for reading; as `open_payload`."""
         return self._open(tuple(new_asset_path(label, name)))
 
     def enter_asset(self, label: str) -> Directory:
@@ -95,8 +97,8 @@ class Staging:
         with self._folder(gone[:-1]) as assets:
             assets.remove(label)
 
-    def open_payload(self, component: str, variant: str, name: str) -> int:
-        """Return a read-only descriptor of a payload file, which the caller owns.
+    def open_payload(self, component: str, variant: str, name: str) -> SealedFile:
+        """Return a payload file, open for reading, which the caller owns.
 
         Raises:
             NotFoundError: there is none.
@@ -187,10 +189,10 @@ class Staging:
         self._own[path] = False
         return fd
 
-    def _open(self, path: tuple[str, ...]) -> int:
+    def _open(self, path: tuple[str, ...]) -> SealedFile:
         self._refuse_if_closed()
         with self._directory.enter(*path[:-1]) as folder:
-            return folder.open_file(path[-1])
+            return LocalFile(folder.open_file(path[-1]))
 
     def _link(self, source: Generation, path: tuple[str, ...]) -> str:
         with source.enter(*path[:-1]) as origin, self._folder(path[:-1]) as folder:
