@@ -100,7 +100,7 @@ bench: .venv/.made .venv-bench/.made
 
 LOCK := $(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 # both lists are committed; `make lock` takes newer versions. Key services and traces are tested on the newest runtime only.
-requirements/ort132.txt: EXTRAS := --extra pkcs11 --extra aws --extra vault --extra otel --extra s3
+requirements/ort132.txt: EXTRAS := --extra pkcs11 --extra aws --extra vault --extra otel --extra s3 --extra oci
 requirements/%.txt: | $(UV)
 	mkdir -p requirements
 	$(LOCK) pyproject.toml --extra server --extra ort --extra cli --extra dev $(EXTRAS) --group $* -o $@
