@@ -10,6 +10,7 @@ from support import softhsm, softokn
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from support.buckets import BucketServer
     from support.moto_server import KmsServer
     from support.openbao import Bao
 
@@ -34,6 +35,18 @@ def kms_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KmsServer]:
 
     with moto_server(tmp_path_factory.mktemp("moto")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3_server(
+    kms_server: KmsServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BucketServer]:
+    from support.buckets import BucketServer  # noqa: PLC0415  (slow to import)
+
+    # one process plays both services
+    server = BucketServer(int(kms_server.url.rpartition(":")[2]), tmp_path_factory.mktemp("s3"))
+    yield server
+    server.operator.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,1 @@
+"""A store in S3-compatible object storage. Knows objects and their names, no key, no content."""
