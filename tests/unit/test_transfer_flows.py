@@ -59,7 +59,7 @@ class Reader:
         self._flow: RingRead | None = None
 
     def run(self, source: SealedSource) -> None:
-        self._flow = RingRead(source, self._ring, self.announced, self.ended)
+        self._flow = RingRead(source, self._ring, self._engine, self.announced, self.ended)
         for slot in range(SLOTS):
             self._engine.put(self._flow, Token(slot))
         assert self.over.wait(20)
@@ -123,7 +123,7 @@ def test_a_client_that_is_gone_ends_the_transfer_once(
         over.set()
 
     with Ring(client_writes=False) as ring, opened(tmp_path / "f", key, sealed) as reader:
-        flow = RingRead(SealedSource(reader), ring, gone, ended)
+        flow = RingRead(SealedSource(reader), ring, engine, gone, ended)
         for slot in range(SLOTS):
             engine.put(flow, Token(slot))
         assert over.wait(10)

@@ -44,7 +44,8 @@ class ReadOperation(Operation):
         connection.phase = Phase.MOVING
         slots = min(ring.slots, self._source.count)
         self._lending = Lending(slots, self._source.spent)
-        self._flow = RingRead(self._source, ring, self._announce, self._end_soon)
+        engine = connection.door.services.engine
+        self._flow = RingRead(self._source, ring, engine, self._announce, self._end_soon)
         self._flow.owner = connection.peer.principal.uid
         try:
             connection.send(pb.DaemonPacket(reading=pb.Reading(size=self._source.size)))
@@ -52,7 +53,7 @@ class ReadOperation(Operation):
             self._flow.stop(error)
             return
         for slot in range(slots):
-            connection.door.services.engine.put(self._flow, Token(slot))
+            engine.put(self._flow, Token(slot))
 
     def stop(self, reason: SealcarError) -> None:
         """End it early."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sealcar_server.transfer.engine import Token
 from sealcar_server.transfer.flow import Flow
+from sealcar_server.transfer.order import Order
 from sealcar_server.transfer.spent import Spent
 
 if TYPE_CHECKING:
@@ -45,12 +47,13 @@ class SegmentFill(Flow):
         ended: Callable[[SealcarError | None], None],
     ) -> None:
         super().__init__(ended)
-        self._reader, self._segment, self._engine = reader, segment, engine
+        self._segment, self._engine = segment, engine
         self._count = reader.layout.count
-        # next() of a count is atomic
-        self._next, self._placed = itertools.count(), itertools.count(1)
         self.filled = 0
         self.spent: Final = Spent()
+        self._order = Order(reader, self.spent, partial(engine.put, self))
+        # next() of a count is atomic
+        self._placed = itertools.count(1)
 
     def begin(self) -> None:
         """Start the work."""
@@ -58,10 +61,12 @@ class SegmentFill(Flow):
             self._engine.put(self, Token(slot))
 
     def _step(self, token: Token, scratch: Scratch) -> bool:
-        index = next(self._next)
+        index = self._order.take(token)
         if index >= self._count:
             return False
-        span = self._reader.read_segment(index, scratch)
+        span = self._order.read(token, index, scratch, self.owner)
+        if span is None:
+            return False
         begun = time.perf_counter()
         self._segment.put(span.plain_at, scratch.plain[: span.plain_size])
         self.spent.add(

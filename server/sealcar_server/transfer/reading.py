@@ -5,18 +5,21 @@ from __future__ import annotations
 import ctypes
 import itertools
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sealcar_server.transfer.flow import Flow
+from sealcar_server.transfer.order import Order
 from sealcar_server.transfer.spent import Spent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sealcar.errors import SealcarError
+    from sealcar_server.sealing.layout import Span
     from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.scratch import Scratch
-    from sealcar_server.transfer.engine import Token
+    from sealcar_server.transfer.engine import Engine, Token
     from sealcar_server.transfer.rings import Ring
 
 
@@ -24,31 +27,25 @@ class SealedSource:
     """A payload that is decrypted segment by segment.
 
     Attributes:
+        reader: of it.
         spent: where the time goes.
     """
 
     def __init__(self, reader: SealedReader) -> None:
         self.spent = Spent()
-        self._reader = reader
+        self.reader = reader
         self.size = reader.layout.plain_size
         self.count = reader.layout.count
 
-    def put(
-        self, index: int, scratch: Scratch, target: int, *, fresh: bool = False
-    ) -> tuple[int, int]:
-        """Copy one authentic piece to an address; return its offset and size.
+    def put(self, span: Span, scratch: Scratch, target: int, *, fresh: bool) -> None:
+        """Copy one authentic piece to an address.
 
         Args:
-            index: of the piece.
-            scratch: where it is decrypted.
+            span: of the piece.
+            scratch: where it is.
             target: the address.
             fresh: nobody has touched the memory there yet.
-
-        Raises:
-            DamagedError: it isn't what was sealed; nothing was copied.
-            StorageError: it can't be read.
         """
-        span = self._reader.read_segment(index, scratch)
         begun = time.perf_counter()
         ctypes.memmove(target, scratch.address_of_plain, span.plain_size)
         self.spent.add(
@@ -59,7 +56,6 @@ class SealedSource:
                 "first-touch" if fresh else "place": time.perf_counter() - begun,
             }
         )
-        return span.plain_at, span.plain_size
 
 
 class RingRead(Flow):
@@ -68,6 +64,7 @@ class RingRead(Flow):
     Args:
         source: where the pieces come from.
         ring: where they go.
+        engine: does the work.
         announce: tells the client of slot, offset and size; raises if the client is gone.
         ended: as Flow.
     """
@@ -76,21 +73,26 @@ class RingRead(Flow):
         self,
         source: SealedSource,
         ring: Ring,
+        engine: Engine,
         announce: Callable[[int, int, int], None],
         ended: Callable[[SealcarError | None], None],
     ) -> None:
         super().__init__(ended)
         self._source, self._ring, self._announce = source, ring, announce
-        # next() of a count is atomic: the token comes first, the index second
-        self._next = itertools.count()
+        self._order = Order(source.reader, source.spent, partial(engine.put, self))
+        # next() of a count is atomic
         self._announced = itertools.count(1)
 
     def _step(self, token: Token, scratch: Scratch) -> bool:
-        index = next(self._next)
+        index = self._order.take(token)
         if index >= self._source.count:
             return False
-        fresh = self._ring.touch(token.slot)
-        offset, size = self._source.put(index, scratch, self._ring.address(token.slot), fresh=fresh)
-        self._announce(token.slot, offset, size)
+        span = self._order.read(token, index, scratch, self.owner)
+        if span is None:
+            return False
+        slot = token.slot
+        fresh = self._ring.touch(slot)
+        self._source.put(span, scratch, self._ring.address(slot), fresh=fresh)
+        self._announce(slot, span.plain_at, span.plain_size)
         # counted after the packet went out, or the end could overtake another worker's piece
         return next(self._announced) == self._source.count
