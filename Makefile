@@ -11,7 +11,7 @@ export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench release-check lock docs reference man dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench bench-scale release-check lock docs reference man dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -96,6 +96,19 @@ bench: .venv/.made .venv-bench/.made
 .venv-bench/.made: requirements/bench.txt | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) .venv-bench
 	VIRTUAL_ENV=.venv-bench $(UV) pip sync --quiet --require-hashes requirements/bench.txt
+	touch $@
+
+# Daemons and a fleet over one bucket: 8 minutes, 30 GB of disk for a while; root and iproute2, for a bucket's link of
+# a stated width. make bench-scale SCALE='--part fleet --rate 6e8'
+bench-scale: .venv/.made .tools/.scale
+	.venv/bin/python -m tests.scale $(SCALE)
+.tools/.scale: export GOTOOLCHAIN := local
+.tools/.scale: tests/tools/s3/go.mod tests/tools/s3/go.sum
+	mkdir -p .tools
+	@cd tests/tools/s3 && { timeout -v -k 5 900 go build -o ../../../.tools/versitygw.new \
+	  github.com/versity/versitygw/cmd/versitygw \
+	  && mv ../../../.tools/versitygw.new ../../../.tools/versitygw; } >../../../.tools/scale.log 2>&1 \
+	  || echo "without an S3 server in Go: .tools/scale.log says why; moto stands in, which is slow"
 	touch $@
 
 LOCK := $(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
