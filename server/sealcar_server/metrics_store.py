@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 _EVERY: Final = 60.0  # seconds between two counts
 _SHARE: Final = 20  # a count takes no more than one part in so many of the time
@@ -51,7 +51,7 @@ class StoreMetrics:
         """Ask for the room that is left whenever somebody looks."""
         self._free.set_function(lambda: _free(path))
 
-    def count(self, store: LocalStore, given_up: Callable[[], bool] = lambda: False) -> None:
+    def count(self, store: Store, given_up: Callable[[], bool] = lambda: False) -> None:
         """Count now; what goes away meanwhile counts or doesn't.
 
         Args:
@@ -91,7 +91,7 @@ class Counting(Closing):
         store: whose.
     """
 
-    def __init__(self, figures: StoreMetrics, store: LocalStore) -> None:
+    def __init__(self, figures: StoreMetrics, store: Store) -> None:
         self._figures, self._store = figures, store
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="store-figures", daemon=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sealcar_server.endpoints.data_socket import DataSocket
     from sealcar_server.service.custody import Custody
     from sealcar_server.settings import Settings
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
     from sealcar_server.transfer.budget import Budget
     from sealcar_server.transfer.engine import Engine
 
@@ -71,7 +71,7 @@ class Watched:
             Traces(endpoint, version("sealcar"), self.meter.calls.spans)
         )
 
-    def follow(self, store: LocalStore, keyring: Custody, trail: Trail) -> None:
+    def follow(self, store: Store, keyring: Custody, trail: Trail) -> None:
         """Ask these for their figures whenever somebody looks."""
         settings = self._settings
         self._store, self._keyring = store, keyring

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sealcar_server.store.generation import Generation
+    from sealcar_server.store.local_generation import LocalGeneration
 
 IDENTITY = StoreIdentity(bytes(16), "main", "1", b"wrapped")
 HOSTILE = ["..", ".", "", "a/../b", "/etc/passwd", "a\0b", "a\\b", ".hidden", "x" * 201]
@@ -46,13 +46,13 @@ def fill(fd: int, data: bytes) -> None:
         file.write(data)
 
 
-def publish(store: LocalStore, number: int, data: bytes = b"sealed") -> Generation:
+def publish(store: LocalStore, number: int, data: bytes = b"sealed") -> LocalGeneration:
     with store.stage("ocr", "1") as staging:
         fill(staging.create_payload("det", "onnx", "model.onnx"), data)
         return staging.publish(b"{}", number)
 
 
-def content(generation: Generation, name: str = "model.onnx") -> bytes:
+def content(generation: LocalGeneration, name: str = "model.onnx") -> bytes:
     file = generation.open_payload("det", "onnx", name)
     data = bytearray(file.size())
     file.read(memoryview(data), 0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.rollback import Seen
     from sealcar_server.service.tombstones import Tombstones
     from sealcar_server.service.values import ImportPlan
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 MOST: Final = 10**15  # the store has room for a thousand times as many
@@ -39,7 +39,7 @@ class Admission:
         store, opener, seen, tombstones: of the daemon.
     """
 
-    store: LocalStore
+    store: Store
     opener: Opener
     seen: Seen
     tombstones: Tombstones

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.policy import BoundedRules
     from sealcar_server.service.custody import Custody
     from sealcar_server.service.holding import Doors
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Service:
     @classmethod
     def over(  # noqa: PLR0913  (what it is made of)
         cls,
-        store: LocalStore,
+        store: Store,
         keyring: Custody,
         policy: BoundedRules,
         *,

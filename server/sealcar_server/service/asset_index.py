@@ -21,7 +21,7 @@ from sealcar_server.store.places import store_package, store_version
 
 if TYPE_CHECKING:
     from sealcar_server.service.store_key import StoreKey
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 _WHAT: Final = "an entry of the index of assets"
 _log: Final = structlog.get_logger("sealcar.assets")
@@ -45,7 +45,7 @@ class AssetEntry:
 class AssetIndex:
     """Safe to share between threads."""
 
-    def __init__(self, store: LocalStore, key: StoreKey) -> None:
+    def __init__(self, store: Store, key: StoreKey) -> None:
         self._store, self._key = store, key
 
     def find(self, alias: str, uri: str) -> AssetEntry | None:

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.new_versions import NewVersions
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.values import ImportPlan
-    from sealcar_server.store.local import LocalStore
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging, Store
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Forwarded:
         checker: looks at the models before they are published.
     """
 
-    store: LocalStore
+    store: Store
     keyring: Custody
     versions: NewVersions
     publishers: Publishers

@@ -14,7 +14,7 @@ from sealcar_server.service.finding import find
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Hanging:
     problem: str = ""
 
 
-def hanging(store: LocalStore) -> Iterator[Hanging]:
+def hanging(store: Store) -> Iterator[Hanging]:
     """Yield the store's own key, then every generation by name, version and number.
 
     Raises:
@@ -52,7 +52,7 @@ def hanging(store: LocalStore) -> Iterator[Hanging]:
             yield from _of_version(store, name, version)
 
 
-def _of_version(store: LocalStore, name: str, version: str) -> Iterator[Hanging]:
+def _of_version(store: Store, name: str, version: str) -> Iterator[Hanging]:
     try:
         numbers = store.numbers(name, version)
         newest = store.newest(name, version)
@@ -70,6 +70,6 @@ def _of_version(store: LocalStore, name: str, version: str) -> Iterator[Hanging]
         yield Hanging(name, version, number, number == newest, alias, kek_version)
 
 
-def _wrapping(store: LocalStore, name: str, version: str, number: int) -> tuple[str, str]:
+def _wrapping(store: Store, name: str, version: str, number: int) -> tuple[str, str]:
     found = find(store.generation(name, version, number)).record
     return found.kek_alias, found.kek_version

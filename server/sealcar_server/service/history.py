@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.rollback import Sighting
     from sealcar_server.store.generation import Generation
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
-def check_history(store: LocalStore, opened: OpenedPackage, seen: Sighting | None) -> None:
+def check_history(store: Store, opened: OpenedPackage, seen: Sighting | None) -> None:
     """Follow the line of predecessors, each named by its digest, to the generation seen last.
 
     A generation that is older than that was asked for by its number, and is what its record says.
@@ -66,7 +66,7 @@ def check_key(seen: Sighting | None, key: bytes) -> None:
         raise NotAuthenticError("it is sealed under another package's key than was seen here")
 
 
-def _predecessor(store: LocalStore, place: Generation, number: int, digest: bytes) -> bytes | None:
+def _predecessor(store: Store, place: Generation, number: int, digest: bytes) -> bytes | None:
     """Return whom a predecessor names in turn; None if it was pruned."""
     try:
         found = find(store.generation(place.name, place.version, number))

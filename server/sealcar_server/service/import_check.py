@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.checking import ModelChecker
     from sealcar_server.service.incoming import Incoming
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging
 
 
 class ImportCheck:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.quotas import Quotas
     from sealcar_server.service.returning import Returning
     from sealcar_server.service.values import ImportPlan
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 Session: TypeAlias = "ImportSession | SealedImport"
 
@@ -35,7 +35,7 @@ class SealedImporter:
         meter: is told the seconds of "verify".
     """
 
-    store: LocalStore
+    store: Store
     returning: Returning
     forwarded: Forwarded
     quotas: Quotas

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.quotas import Quotas
     from sealcar_server.service.sharing import Sharing
     from sealcar_server.service.values import ImportPlan
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Importer:
         meter: is told the seconds of "seal".
     """
 
-    store: LocalStore
+    store: Store
     keyring: Custody
     versions: NewVersions
     sharing: Sharing

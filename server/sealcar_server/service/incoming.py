@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.values import RecordPayload
     from sealcar_server.service.arriving import Arrived
     from sealcar_server.service.values import Announced
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging
 
 MAX_ASSETS: Final = 1024
 

@@ -15,11 +15,11 @@ from sealcar_server.service.finding import find
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
     from sealcar_server.store.usage import FileUse
 
 
-def clean_index(store: LocalStore, *, only_look: bool) -> Iterator[FileUse]:
+def clean_index(store: Store, *, only_look: bool) -> Iterator[FileUse]:
     """Remove them, or only look for them; yield the file of each when it is gone.
 
     Raises:
@@ -41,7 +41,7 @@ def clean_index(store: LocalStore, *, only_look: bool) -> Iterator[FileUse]:
 
 
 def _leads_somewhere(
-    store: LocalStore, label: str, there: dict[tuple[str, str], frozenset[str]]
+    store: Store, label: str, there: dict[tuple[str, str], frozenset[str]]
 ) -> bool:
     try:
         entry = read_entry(store.read_asset_entry(label) or b"", label)
@@ -53,7 +53,7 @@ def _leads_somewhere(
     return entry.uri in there[place]
 
 
-def _assets(store: LocalStore, name: str, version: str) -> frozenset[str]:
+def _assets(store: Store, name: str, version: str) -> frozenset[str]:
     # an import takes an asset over from the newest generation, so that one has to have it
     try:
         number = store.newest(name, version)

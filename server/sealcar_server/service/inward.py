@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.service.quotas import Claim
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging
 
 
 class Inward:

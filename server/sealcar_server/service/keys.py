@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.rewrapping import Progress, Rewrapped, Rewrapper, Wanted
     from sealcar_server.service.shredding import Shredder
     from sealcar_server.service.store_key import StoreKey
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 _log: Final = structlog.get_logger("sealcar.keys")
 
@@ -71,7 +71,7 @@ class Keys:
         self,
         custody: Custody,
         gate: Gate,
-        store: LocalStore,
+        store: Store,
         *,
         store_key: StoreKey,
         works: Works,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sealcar_server.service.opened import Held, OpenedPackage
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging
 
 
 def link_generation(

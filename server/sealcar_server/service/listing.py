@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.finding import Found
     from sealcar_server.service.pointer import Pointers
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 MAX_PAGE: Final = 1000
 
@@ -56,7 +56,7 @@ class Listing:
     """
 
     def __init__(
-        self, policy: Rules, store: LocalStore, pointers: Pointers, trail: Trail = UNAUDITED
+        self, policy: Rules, store: Store, pointers: Pointers, trail: Trail = UNAUDITED
     ) -> None:
         self._policy, self._store, self._pointers, self._trail = policy, store, pointers, trail
 

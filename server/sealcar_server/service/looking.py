@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.values import AssetValue, PayloadValue
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 class Looking:
@@ -41,9 +41,7 @@ class Looking:
         pointers: which versions are current.
     """
 
-    def __init__(
-        self, policy: Rules, store: LocalStore, entrance: Entrance, pointers: Pointers
-    ) -> None:
+    def __init__(self, policy: Rules, store: Store, entrance: Entrance, pointers: Pointers) -> None:
         self._policy, self._store = policy, store
         self._entrance, self._pointers = entrance, pointers
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.pinning import Pinning
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.rollback import Seen, Sighting
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Meaning:
         pins: say how old the newest generation may be.
     """
 
-    store: LocalStore
+    store: Store
     seen: Seen
     pointers: Pointers
     pins: Pinning

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.rollback import Seen
     from sealcar_server.service.turns import Turns
     from sealcar_server.store.generation import Generation
-    from sealcar_server.store.local import LocalStore
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging, Store
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class NewVersions:
         turns: of all who publish.
     """
 
-    store: LocalStore
+    store: Store
     opener: Opener
     pointers: Pointers
     seen: Seen

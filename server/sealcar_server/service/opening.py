@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.rollback import Seen
     from sealcar_server.store.generation import Generation
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 class Opener:
@@ -52,7 +52,7 @@ class Opener:
 
     def __init__(  # noqa: PLR0913  (what it works with)
         self,
-        store: LocalStore,
+        store: Store,
         keyring: Custody,
         seen: Seen,
         pointers: Pointers,

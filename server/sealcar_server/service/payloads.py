@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.quotas import Quotas
     from sealcar_server.service.registry import Registry, Session
     from sealcar_server.service.values import CommitValues
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 class Payloads:
@@ -54,7 +54,7 @@ class Payloads:
         self,
         policy: Rules,
         opener: Opener,
-        store: LocalStore,
+        store: Store,
         *,
         entrance: Entrance,
         publisher: Publisher,

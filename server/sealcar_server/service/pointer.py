@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.service.rollback import Seen
     from sealcar_server.service.store_key import StoreKey
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Pointers:
         tombstones: in place of versions that can't be pointed at any more.
     """
 
-    def __init__(self, store: LocalStore, key: StoreKey, seen: Seen) -> None:
+    def __init__(self, store: Store, key: StoreKey, seen: Seen) -> None:
         self.tombstones: Final = Tombstones(store, key)
         self._store, self._key, self._seen = store, key, seen
         self._turns = Turns()

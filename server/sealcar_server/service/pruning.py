@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.turns import Turns
     from sealcar_server.service.uses import Uses
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 KEPT: Final = 2
 _AT_ONCE: Final = 64
@@ -70,7 +70,7 @@ class Pruning:
     def __init__(  # noqa: PLR0913  (what it works with)
         self,
         policy: Rules,
-        store: LocalStore,
+        store: Store,
         *,
         turns: Turns,
         keeping: Keeping,

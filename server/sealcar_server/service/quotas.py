@@ -19,7 +19,7 @@ from sealcar.errors import DamagedError, ExhaustedError, NotFoundError
 
 if TYPE_CHECKING:
     from sealcar_server.access.bounds import Bounds, Quota
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 _FRESH: Final = 30.0  # seconds that a count is believed, since others may change the store too
 _AGAIN: Final = 1.0  # seconds between two counts that somebody over his quota causes
@@ -40,7 +40,7 @@ class Quotas:
         bounds: says which quotas there are.
     """
 
-    def __init__(self, store: LocalStore, bounds: Bounds) -> None:
+    def __init__(self, store: Store, bounds: Bounds) -> None:
         self._store, self._bounds = store, bounds
         self._lock = threading.Lock()
         self._counting = threading.Lock()

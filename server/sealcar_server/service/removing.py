@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.rollback import Seen
     from sealcar_server.service.turns import Turns
     from sealcar_server.service.uses import Uses
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 _log: Final = structlog.get_logger("sealcar.store")
 
@@ -57,7 +57,7 @@ class Removing:
     def __init__(  # noqa: PLR0913  (what it works with)
         self,
         policy: Rules,
-        store: LocalStore,
+        store: Store,
         *,
         pointers: Pointers,
         seen: Seen,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.turns import Turns
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 _SHA256 = 32
 
@@ -66,7 +66,7 @@ class Resealer:
     def __init__(
         self,
         policy: Rules,
-        store: LocalStore,
+        store: Store,
         opener: Opener,
         *,
         turns: Turns,

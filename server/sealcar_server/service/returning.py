@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.pointer import Pointers
     from sealcar_server.service.turns import Turns
     from sealcar_server.service.values import ImportPlan
-    from sealcar_server.store.local import LocalStore
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging, Store
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Returning:
         turns: of all who publish.
     """
 
-    store: LocalStore
+    store: Store
     keyring: Custody
     pointers: Pointers
     admission: Admission

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.store_key import StoreKey
     from sealcar_server.service.turns import Turns
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 Progress = Callable[[int, int, str], None]
 LISTED: Final = 1000
@@ -107,7 +107,7 @@ class Rewrapper:
 
     def __init__(  # noqa: PLR0913  (what it works with)
         self,
-        store: LocalStore,
+        store: Store,
         keyring: Custody,
         opener: Opener,
         *,

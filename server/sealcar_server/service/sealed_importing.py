@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opened import Held, OpenedPackage
     from sealcar_server.service.quotas import Claim
     from sealcar_server.service.values import Imported
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging
 
 
 class Arrival(Protocol):

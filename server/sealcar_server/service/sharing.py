@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
     from sealcar_server.store.generation import Generation
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging
 
 _log: Final = structlog.get_logger("sealcar.assets")
 

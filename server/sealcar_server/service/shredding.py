@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.values import SealRecord
     from sealcar_server.service.remembering import Remembered
     from sealcar_server.service.turns import Turns
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Shredder:
     """
 
     def __init__(
-        self, store: LocalStore, tombstones: Tombstones, *, turns: Turns, remembered: Remembered
+        self, store: Store, tombstones: Tombstones, *, turns: Turns, remembered: Remembered
     ) -> None:
         self._store, self._tombstones = store, tombstones
         self._turns, self._remembered = turns, remembered

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.keys.ring import KeyRing
     from sealcar_server.service.custody import Custody
+    from sealcar_server.store.interface import Store
 
 FORMAT: Final = "1"
 
@@ -30,7 +31,7 @@ class StoreKey:
     def __init__(self, identity: StoreIdentity, keyring: Custody) -> None:
         self._identity, self._keyring = identity, keyring
 
-    def move(self, store: LocalStore) -> None:
+    def move(self, store: Store) -> None:
         """Put the key under the current version of its key-encryption key.
 
         Raises:
@@ -65,20 +66,27 @@ class StoreKey:
         return PackageKeys(root, identity.store_id)
 
 
-def create_store(path: Path, keyring: KeyRing | Custody, kek_alias: str) -> LocalStore:
-    """Found a store whose key is wrapped by the key-encryption key of this alias.
+def new_identity(keyring: KeyRing | Custody, kek_alias: str) -> StoreIdentity:
+    """Return a new store's identity, its key wrapped by the key-encryption key of this alias.
 
     Raises:
-        AlreadyExistsError: there is a store already.
         KeyRefusedError: the configuration has no such key.
         KeyUnavailableError: the key provider can't be reached.
-        ExhaustedError, StorageError: the directory can't be written.
     """
     store_id = os.urandom(ID)
     with SecretBuffer.random(KEY) as key:
         wrapped = keyring.wrap(kek_alias, key, _context(store_id))
-    identity = StoreIdentity(store_id, kek_alias, wrapped.version, wrapped.blob)
-    return LocalStore.create(path, identity)
+    return StoreIdentity(store_id, kek_alias, wrapped.version, wrapped.blob)
+
+
+def create_store(path: Path, keyring: KeyRing | Custody, kek_alias: str) -> LocalStore:
+    """Found a store in a directory; raises as `new_identity`.
+
+    Raises:
+        AlreadyExistsError: there is a store already.
+        ExhaustedError, StorageError: the directory can't be written.
+    """
+    return LocalStore.create(path, new_identity(keyring, kek_alias))
 
 
 def _context(store_id: bytes) -> bytes:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.values import SealRecord
     from sealcar_server.service.keeping import Keeping
     from sealcar_server.service.remembering import Remembered
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 _KEPT: Final = 2
 
 
 def remove_superseded(
-    store: LocalStore, remembered: Remembered, keeping: Keeping, place: tuple[str, str]
+    store: Store, remembered: Remembered, keeping: Keeping, place: tuple[str, str]
 ) -> int:
     """Remove them from one version of a package and return how many there were.
 
@@ -50,7 +50,7 @@ def remove_superseded(
     return removed
 
 
-def _content(store: LocalStore, name: str, version: str, number: int) -> SealRecord | None:
+def _content(store: Store, name: str, version: str, number: int) -> SealRecord | None:
     """Return a record without what a rewrap changes; None if it can't be read."""
     try:
         found = find(store.generation(name, version, number)).record

@@ -14,7 +14,7 @@ from sealcar_server.service import tagged
 
 if TYPE_CHECKING:
     from sealcar_server.service.store_key import StoreKey
-    from sealcar_server.store.local import LocalStore
+    from sealcar_server.store.interface import Store
 
 _ID: Final = 16
 
@@ -58,7 +58,7 @@ class Tombstone:
 class Tombstones:
     """Reads and writes tombstones; safe to share between threads."""
 
-    def __init__(self, store: LocalStore, key: StoreKey) -> None:
+    def __init__(self, store: Store, key: StoreKey) -> None:
         self._store, self._key = store, key
 
     def raised(self, name: str, version: str) -> bool:

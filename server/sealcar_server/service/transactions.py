@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.opening import Opener
     from sealcar_server.service.quotas import Claim
     from sealcar_server.service.values import ScopeKey
-    from sealcar_server.store.staging import Staging
+    from sealcar_server.store.interface import Staging
 
 ID_SIZE: Final = 16
 

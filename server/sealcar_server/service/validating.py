@@ -111,7 +111,7 @@ def _found(place: Generation, data: bytes, findings: list[Finding]) -> Found | N
 
 
 def _by_format(place: Generation, data: bytes) -> list[Finding]:
-    with place.enter() as directory:
+    with place.tree() as directory:
         try:
             root = Path(f"/proc/self/fd/{directory.fd}").readlink()
             return list(format_findings(root, data))

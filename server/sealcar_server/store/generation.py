@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sealcar import names
 from sealcar.errors import InvalidNameError
-from sealcar_server.sealing.sealed_file import LocalFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.store.directory import Directory
@@ -23,24 +22,28 @@ ASSETS: Final = "shared_assets"
 _URI: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
 
-@dataclass(frozen=True)
-class Generation:
-    """A place in the store. It holds no descriptor: every access walks from the root."""
+class Generation(Protocol):
+    """A place in a store. It holds no descriptor."""
 
-    root: Directory = field(repr=False)
-    name: str
-    version: str
-    number: int
+    @property
+    def name(self) -> str:
+        """Of the package."""
+
+    @property
+    def version(self) -> str:
+        """Of the package."""
+
+    @property
+    def number(self) -> int:
+        """Of the generation in its version."""
 
     def manifest(self) -> bytes:
         """Return `manifest.json`.
 
         Raises:
             NotFoundError: the generation isn't there, or was pruned.
-            NotAuthenticError: it is over 16 MiB, or no regular file.
+            NotAuthenticError: it is over 16 MiB, or nothing that a store has there.
         """
-        with self.enter() as directory:
-            return directory.read(MANIFEST, MAX_MANIFEST)
 
     def open_payload(self, component: str, variant: str, name: str) -> SealedFile:
         """Return a payload's file, open for reading, which the caller owns.
@@ -50,22 +53,28 @@ class Generation:
             NotFoundError: there is no such file.
             NotAuthenticError: it is no regular file, or reached through a link.
         """
-        return self._open(payload_path(component, variant, name))
 
     def open_asset(self, uri: str, name: str) -> SealedFile:
         """Return a file of a shared asset; as `open_payload`."""
-        return self._open(asset_path(uri, name))
 
-    def enter(self, *below: str) -> Directory:
-        """Open the generation's directory, or one below it."""
-        return self.root.enter(*self._steps, *below)
+    def place_file(self, path: Sequence[str], folder: Directory) -> str:
+        """Give one of its files the same name in a directory; return how.
 
-    def _open(self, path: Iterable[str]) -> SealedFile:
-        return LocalFile(self.root.open_below(*self._steps, *path))
+        Args:
+            path: steps from the generation's directory to the file, checked.
+            folder: of the same store, on this machine.
 
-    @property
-    def _steps(self) -> tuple[str, ...]:
-        return self.name, self.version, GENERATIONS, str(self.number)
+        Returns:
+            "link", "reflink" or "copy".
+
+        Raises:
+            NotFoundError: there is no such file.
+            AlreadyExistsError: the name is taken.
+            ExhaustedError: the disk is full.
+        """
+
+    def tree(self) -> AbstractContextManager[Directory]:
+        """Give a directory with all its names, and files of the right sizes, for looking only."""
 
 
 def payload_path(component: str, variant: str, name: str) -> list[str]:

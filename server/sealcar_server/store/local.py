@@ -27,15 +27,17 @@ from sealcar.errors import (
 from sealcar_server.store.area import LOCK, STAGING
 from sealcar_server.store.directory import Directory
 from sealcar_server.store.failure import storing
-from sealcar_server.store.generation import GENERATIONS, MANIFEST, Generation
+from sealcar_server.store.generation import GENERATIONS, MANIFEST
 from sealcar_server.store.identity import MAX_IDENTITY, StoreIdentity
+from sealcar_server.store.local_generation import LocalGeneration
 from sealcar_server.store.own_files import OwnFiles
 from sealcar_server.store.places import IDENTITY, fits, store_package, store_version
 from sealcar_server.store.removing import taking_out
-from sealcar_server.store.staging import Staging
+from sealcar_server.store.staging import LocalStaging
 from sealcar_server.store.usage import FileUse, files_below
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -129,7 +131,7 @@ class LocalStore(OwnFiles):
             return False
         return True
 
-    def generation(self, name: str, version: str, number: int) -> Generation:
+    def generation(self, name: str, version: str, number: int) -> LocalGeneration:
         """Return a generation.
 
         Raises:
@@ -137,20 +139,20 @@ class LocalStore(OwnFiles):
         """
         if not self.is_complete(store_package(name), store_version(version), number):
             raise NotFoundError(f"no generation {number}")
-        return Generation(self._root, name, version, number)
+        return LocalGeneration(self._root, name, version, number)
 
-    def place(self, name: str, version: str, number: int) -> Generation:
+    def place(self, name: str, version: str, number: int) -> LocalGeneration:
         """Return where a generation belongs, whether or not it is there; as `stage` for names."""
-        return Generation(self._root, store_package(name), store_version(version), number)
+        return LocalGeneration(self._root, store_package(name), store_version(version), number)
 
-    def stage(self, name: str, version: str) -> Staging:
+    def stage(self, name: str, version: str) -> LocalStaging:
         """Begin a new generation.
 
         Raises:
             InvalidNameError: name or version breaks a rule.
             ExhaustedError, StorageError: nothing can be written.
         """
-        return Staging(self._root, self._area, store_package(name), store_version(version))
+        return LocalStaging(self._root, self._area, store_package(name), store_version(version))
 
     def remove(self, name: str, version: str, number: int) -> None:
         """Remove a generation.
@@ -187,6 +189,9 @@ class LocalStore(OwnFiles):
     def clean(self, *, only_look: bool = False) -> list[FileUse]:
         """Remove what dead processes left, unless it can't be done now; return its files."""
         return self._area.clean(only_look=only_look)
+
+    def follow(self, gone: Callable[[str, str, Sequence[int]], None]) -> None:
+        """Nobody else removes anything from a directory that a daemon has."""
 
     def _holds_any(self, name: str, version: str) -> bool:
         try:

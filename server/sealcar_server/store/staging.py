@@ -8,31 +8,28 @@ from typing import TYPE_CHECKING, Final, Self
 
 from sealcar.errors import ConflictError, WrongStateError
 from sealcar_server.sealing.sealed_file import LocalFile
-from sealcar_server.store import copying
 from sealcar_server.store.failure import storing
 from sealcar_server.store.generation import (
     ASSETS,
     GENERATIONS,
     MANIFEST,
-    Generation,
     asset_folder,
     asset_path,
     new_asset_path,
     payload_path,
 )
+from sealcar_server.store.local_generation import LocalGeneration
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.store.area import StagingArea
     from sealcar_server.store.directory import Directory
-
+    from sealcar_server.store.generation import Generation
 
 _SCOPE: Final = 2  # component and variant, which are no part of a payload's name
 
 
-class Staging:
+class LocalStaging:
     """One writer's staging directory; discarded on leaving the context unless published.
 
     Not thread-safe but for what is done to the descriptors that it hands out.
@@ -139,7 +136,7 @@ class Staging:
             if path[:1] == (ASSETS,) and path in self._folders:
                 self._remove_empty(path)
 
-    def publish(self, manifest: bytes, number: int) -> Generation:
+    def publish(self, manifest: bytes, number: int) -> LocalGeneration:
         """Make everything durable, then visible as generation `number`, in one step.
 
         Raises:
@@ -156,7 +153,7 @@ class Staging:
             generations.sync()
         with self._area.enter() as area:
             area.sync()
-        return Generation(self._root, *self._place, number)
+        return LocalGeneration(self._root, *self._place, number)
 
     def discard(self) -> None:
         """Remove everything; fine if it was published or discarded before.
@@ -175,12 +172,7 @@ class Staging:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
     def _create(self, path: tuple[str, ...]) -> int:
@@ -195,8 +187,8 @@ class Staging:
             return LocalFile(folder.open_file(path[-1]))
 
     def _link(self, source: Generation, path: tuple[str, ...]) -> str:
-        with source.enter(*path[:-1]) as origin, self._folder(path[:-1]) as folder:
-            how = copying.place(origin, folder, path[-1])
+        with self._folder(path[:-1]) as folder:
+            how = source.place_file(path, folder)
         self._own[path] = True
         return how
 
