@@ -72,11 +72,17 @@ soak: .venv/.made
 languages: .venv/.made
 	.venv/bin/python -m pytest tests/languages
 
-# the examples of deploy/servers in real servers, which come beside the environment
-servers: .servers/.made
-	PYTHONPATH=.servers/lib .venv/bin/python -m pytest tests/servers
+# the examples of deploy/servers in real servers, which come beside the environment; Triton has one of its own
+servers: .servers/.made .servers/triton/.made
+	.venv/bin/python -m pytest tests/servers
 .servers/.made: requirements/servers.txt .venv/.made
+	rm -rf .servers/lib
 	$(UV) pip install --quiet --require-hashes --python .venv/bin/python --target .servers/lib -r requirements/servers.txt
+	touch $@
+.servers/triton/.made: requirements/triton.txt .venv/.made
+	$(UV) venv --quiet --clear --python $(PYTHON) .servers/triton
+	VIRTUAL_ENV=.servers/triton $(UV) pip sync --quiet --require-hashes requirements/triton.txt
+	echo $(CURDIR)/client >"$$(.servers/triton/bin/python -c 'import site; print(*site.getsitepackages())')"/sealcar.pth
 	touch $@
 
 # coverage-guided, each target for so many seconds; not part of `make test`
@@ -128,11 +134,13 @@ requirements/image.txt: | $(UV)
 	$(LOCK) pyproject.toml --extra server --extra cli --extra pkcs11 --extra aws --extra vault --extra otel --extra s3 -o $@
 requirements/client.txt: | $(UV)
 	$(LOCK) pyproject.toml --extra ort --extra cli --group example -o $@
+requirements/triton.txt: | $(UV)
+	$(LOCK) pyproject.toml --extra ort --group triton -o $@
 requirements/build.txt requirements/release.txt: requirements/%.txt: | $(UV)
 	$(LOCK) --group $* -o $@
 lock:
 	rm -f requirements/*.txt
-	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 bench fuzz servers image client build release)
+	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 bench fuzz servers triton image client build release)
 
 # docs/ as a site, in build/site; a link that leads nowhere ends it
 docs: .venv/.made

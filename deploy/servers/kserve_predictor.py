@@ -1,19 +1,23 @@
-"""KServe: a custom predictor; `kserve.ModelServer().start([Predictor("ocr", "ocr")])` serves it.
+"""KServe: a custom predictor, `python kserve_predictor.py --model_name ocr`.
 
 The daemon is a sidecar of the pod: see deploy/kubernetes/base.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+
 import kserve
 import numpy as np
+from kserve.utils.utils import get_predict_input, get_predict_response
 
 import sealcar
 import sealcar.ort
 
 
 class Predictor(kserve.Model):  # type: ignore[misc]  # kserve's types, if any, are its own matter
-    """The V1 protocol over a sealed model: {"instances": rows} to {"predictions": rows}."""
+    """Both of KServe's protocols over a sealed model with one input and one output."""
 
     def __init__(self, name: str, package: str) -> None:
         super().__init__(name)
@@ -28,9 +32,24 @@ class Predictor(kserve.Model):  # type: ignore[misc]  # kserve's types, if any, 
         self.ready = True
         return self.ready
 
-    def predict(self, payload: dict[str, object], headers: object = None) -> dict[str, object]:
+    def predict(
+        self,
+        payload: dict[str, object] | kserve.InferRequest,
+        headers: object = None,
+        response_headers: object = None,
+    ) -> dict[str, object] | kserve.InferResponse:
         """Answer one request."""
-        del headers
-        rows = np.array(payload["instances"], np.float32)
+        del headers, response_headers
+        rows = np.asarray(get_predict_input(payload), np.float32)
         (y,) = self._session.run(["y"], {"x": rows})
-        return {"predictions": y.tolist()}
+        return get_predict_response(payload, y, self.name)
+
+
+if __name__ == "__main__":
+    # KServe's own options, and one that isn't among them
+    parser = argparse.ArgumentParser(parents=[kserve.model_server.parser])
+    parser.add_argument("--package", default=os.environ.get("MODEL", "ocr"))
+    chosen, _ = parser.parse_known_args()
+    predictor = Predictor(chosen.model_name, chosen.package)
+    predictor.load()
+    kserve.ModelServer().start([predictor])
