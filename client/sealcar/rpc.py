@@ -148,12 +148,17 @@ class Patience:
         self._call = call
         self._limit = limit
         self._beat = threading.Event()
-        self._ended = False
+        self._resting = self._ended = False
         self._thread = threading.Thread(target=self._watch, daemon=True, name="sealcar-patience")
 
     def beat(self) -> None:
-        """Say that a message came."""
+        """Say that a message came, or that the next one is waited for."""
+        self._resting = False
         self._beat.set()
+
+    def rest(self) -> None:
+        """Say that nothing is waited for until the next beat."""
+        self._resting = True
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -165,7 +170,7 @@ class Patience:
         self._thread.join()
 
     def _watch(self) -> None:
-        while self._beat.wait(self._limit):
+        while self._beat.wait(self._limit) or self._resting:
             if self._ended:
                 return
             self._beat.clear()

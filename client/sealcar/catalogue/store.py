@@ -9,7 +9,7 @@ import grpc
 from sealcar import rpc
 from sealcar.asking import asking
 from sealcar.catalogue import findings, values
-from sealcar.catalogue.exporting import Exported, export
+from sealcar.catalogue.exporting import Outgoing, export
 from sealcar.catalogue.importing import Requests, imported
 from sealcar.catalogue.managing import Managing
 from sealcar.catalogue.prefetching import Prefetching
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sealcar.catalogue.importing import Plan
+    from sealcar.catalogue.intake import Exported
     from sealcar.catalogue.values import Watcher
-    from sealcar.exports.places import Destination
+    from sealcar.exports.places import Destination, Recipient
     from sealcar.transfer.scopes import ScopeName
 
 PAGE: Final = 1000
@@ -193,6 +194,24 @@ class Catalogue(Managing, Prefetching, Closing):
             package = common.PackageRef(name=name, version=version)
             request = pb.ExportRequest(package=package, generation=generation, plain=plain)
         return export(self._rpc, request, destination, progress)
+
+    def outgoing(
+        self,
+        name: str,
+        version: str = "",
+        generation: int = 0,
+        *,
+        recipient: Recipient | None = None,
+    ) -> Outgoing:
+        """Return what sends one generation, sealed, as often as somebody takes it.
+
+        Raises:
+            InvalidRequestError: the recipient is nobody.
+        """
+        with asking():
+            package = common.PackageRef(name=name, version=version)
+            request = pb.ExportRequest(package=package, generation=generation)
+        return Outgoing(self._rpc, request, recipient)
 
     def resolve(self, scope: ScopeName, reference: str = "") -> Resolved:
         """Return what a scope, and a reference of its executor_info, stand for.

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from sealcar.address import Address
-from sealcar.cli import report
+from sealcar.cli import recipients, report
 from sealcar.cli.listener import asks_the_daemon, prints_json
 from sealcar.cli.progress import bytes_moving
-from sealcar.errors import InvalidRequestError, StorageError
-from sealcar.exports import Destination, Recipient
+from sealcar.cli.recipients import for_somebody
+from sealcar.exports import Destination
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sealcar.cli.listener import Reached
 
-_MOST_KEY: Final = 64 << 10
 _PLAIN: Final = (
     "this is PLAINTEXT: who reads these files has the models; nothing seals them any more"
 )
@@ -39,20 +39,7 @@ _PLAIN: Final = (
 @click.argument("address")
 @click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
 @click.option("--plain", is_flag=True, help="Opened. Needs a right that no other includes.")
-@click.option(
-    "--to",
-    "recipient",
-    metavar="RECIPIENT",
-    help="Sealed for somebody else: the alias of his key in the daemon's settings,"
-    " or file:PATH of his public key. One tar file.",
-)
-@click.option(
-    "--not-after",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
-    metavar="DATE",
-    help="With --to: nobody takes the package in later (UTC).",
-)
-@click.option("--sign", is_flag=True, help="With --to: fail if the daemon has no key to sign with.")
+@for_somebody("One tar file.")
 @click.option("--tar", is_flag=True, help="One tar file, uncompressed, instead of a directory.")
 @click.option(
     "--generation",
@@ -86,10 +73,7 @@ def export(  # noqa: PLR0913  (one parameter an option)
     import` there wraps it under that store's own key. He can open this package from then on.
     """
     wanted = Address.whole(address)
-    if (not_after or sign) and recipient is None:
-        raise InvalidRequestError("--not-after and --sign need --to")
-    # an empty one is a variable that isn't set, and nobody's package
-    target = None if recipient is None else _recipient(recipient, not_after, sign=sign)
+    target = recipients.recipient(recipient, not_after, sign=sign)
     begun = time.monotonic()
     with bytes_moving(f"exporting {wanted}", quiet=as_json) as progress:
         made = client.catalogue.export(
@@ -113,24 +97,3 @@ def export(  # noqa: PLR0913  (one parameter an option)
         f"exported {what}, generation {made.generation}, to {place}:"
         f" {report.many(made.files, 'file')}, {report.size(made.size)} in {seconds:.1f} s"
     )
-
-
-def _recipient(text: str, not_after: datetime | None, *, sign: bool) -> Recipient:
-    end = int(not_after.replace(tzinfo=UTC).timestamp()) if not_after else 0
-    if not_after and end <= 0:  # there, 0 means no end
-        raise InvalidRequestError("--not-after must be a date after 1970-01-01")
-    scheme, colon, path = text.partition(":")
-    if text and not colon:
-        return Recipient(text, not_after=end, signed=sign)
-    if scheme != "file":
-        raise InvalidRequestError("--to takes an alias of the daemon's settings, or file:PATH")
-    try:
-        with Path(path).open("rb") as file:
-            key = file.read(_MOST_KEY + 1)
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}") from error
-    if len(key) > _MOST_KEY:
-        raise InvalidRequestError(f"{path} is no public key: over {_MOST_KEY} bytes")
-    if b"PRIVATE KEY" in key:
-        raise InvalidRequestError(f"{path} holds a private key: it never goes to anybody")
-    return Recipient(key=key, not_after=end, signed=sign)

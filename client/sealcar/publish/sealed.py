@@ -31,10 +31,29 @@ _MOST: Final = 16 << 20  # of a manifest in a store
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class _Source(Protocol):
-    def manifest(self) -> bytes: ...
+class Sealed(Protocol):
+    """A file of an export."""
 
-    def open(self, path: PayloadPath) -> SourceFile: ...
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield it, in pieces of at most 1 MiB."""
+
+
+class Source(Protocol):
+    """Where an export lies."""
+
+    def manifest(self) -> bytes:
+        """Return its manifest; empty: there is none."""
+
+    def open(self, path: PayloadPath) -> Sealed:
+        """Return a file.
+
+        Raises:
+            InvalidPackageError, NotFoundError: there is none.
+        """
 
 
 def sealed_plan(
@@ -58,21 +77,39 @@ def sealed_plan(
         opened = _opened(source, files)
         if opened is None:
             return None
-        raw = opened.manifest()
-        try:
-            manifest = raw.decode()
-        except UnicodeDecodeError:
-            return None  # no daemon wrote it
-        record = _record(manifest)
-        if record is None:
-            return None
-        payloads = [_planned(opened, *found) for found in _named(record)]
-        own = _store_name(record, "name"), _store_name(record, "version")
-        chosen = (
-            own[0] if name is None else names.store_name(name),
-            names.store_name(version, "package version") if version else own[1],
-        )
-        return ImportPlan(*chosen, manifest, tuple(payloads), files.pop_all())
+        return plan_of(opened, files, name=name, version=version)
+
+
+def plan_of(
+    source: Source, files: ExitStack, *, name: str | None = None, version: str | None = None
+) -> ImportPlan | None:
+    """Plan the import of a sealed export, wherever it lies; None: it isn't one.
+
+    Args:
+        source: where it lies.
+        files: taken over by the plan, which closes them, once there is one.
+        name: of the package in the store, as for `sealed_plan`.
+        version: in the store, likewise.
+
+    Raises:
+        InvalidPackageError: its record is none, or a file that it names is missing.
+        InvalidNameError: no package can have such a name or version.
+    """
+    raw = source.manifest()
+    try:
+        manifest = raw.decode()
+    except UnicodeDecodeError:
+        return None  # no daemon wrote it
+    record = _record(manifest)
+    if record is None:
+        return None
+    payloads = [_planned(source, *found) for found in _named(record)]
+    own = _store_name(record, "name"), _store_name(record, "version")
+    chosen = (
+        own[0] if name is None else names.store_name(name),
+        names.store_name(version, "package version") if version else own[1],
+    )
+    return ImportPlan(*chosen, manifest, tuple(payloads), files.pop_all())
 
 
 class _Folder:
@@ -124,7 +161,7 @@ class _Tar:
         return self._archive.open(f"{self._top}{path}", str(path))
 
 
-def _opened(source: Path, files: ExitStack) -> _Source | None:
+def _opened(source: Path, files: ExitStack) -> Source | None:
     if is_directory(source):
         return _Folder(source, files)
     tree = SourceTree(source.parent)
@@ -179,7 +216,7 @@ def _checked(path: str, folder: tuple[str, str], *, shared: bool) -> PayloadPath
     return found
 
 
-def _planned(opened: _Source, path: PayloadPath, kind: str) -> PlannedPayload:
+def _planned(opened: Source, path: PayloadPath, kind: str) -> PlannedPayload:
     try:
         file = opened.open(path)
     except (InvalidPackageError, NotFoundError) as error:
