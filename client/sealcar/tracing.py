@@ -86,6 +86,14 @@ def begin(name: str, **attributes: str | int) -> Span:
     return _NOBODYS if api is None else _Traced(api, name, attributes)
 
 
+def begin_payload(name: str, scope: ScopeName, payload: str) -> Span:
+    """Begin a span of what is done with a payload; `end` must follow."""
+    api = _api()
+    if api is None:
+        return _NOBODYS
+    return _Traced(api, name, {**of_scope(scope), "payload": payload})
+
+
 @contextmanager
 def span(name: str, **attributes: str | int) -> Iterator[Span]:
     """Have what is done in a block be a span."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,7 @@ PHASES: Final = (
     "key",
     "memory",
     "queue",
+    "fetch",
     "read",
     "decrypt",
     "first-touch",
@@ -93,6 +95,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
+        # what the library looks up by its labels at every call
+        self._moved_by = functools.cache(self._bytes.labels)
+        self._spent_in = functools.cache(self._phases.labels)
         self._transfers = Histogram(
             "sealcar_transfer_seconds",
             "Time from the start of a payload's transfer by a data socket to its end.",
@@ -227,7 +232,7 @@ class Metrics:
             delivery: "ring", "stream", "packet", "segment" or "grpc".
             count: bytes.
         """
-        self._bytes.labels(direction, delivery).inc(count)
+        self._moved_by(direction, delivery).inc(count)
 
     def prefetched(self, delivery: str, count: int) -> None:
         """Count plaintext bytes that were got ready: in the "cache", or in a "segment"."""
@@ -239,7 +244,7 @@ class Metrics:
 
     def spent(self, phase: str, seconds: float) -> None:
         """Record the time of one phase of a request."""
-        self._phases.labels(phase).observe(seconds)
+        self._spent_in(phase).observe(seconds)
 
     def seconds(self, phase: str, value: float) -> None:
         """Record the time of one phase, as the service says it."""

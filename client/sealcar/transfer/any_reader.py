@@ -9,6 +9,7 @@ from sealcar import tracing
 from sealcar.closing import Closing
 from sealcar.errors import InvalidRequestError, SealcarError
 from sealcar.transfer.descriptors import Exported
+from sealcar.transfer.memory import new_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -27,7 +28,7 @@ class AnyReader(Closing):
 
     def __init__(self, scope: ScopeName, name: str) -> None:
         self._scope, self._name = scope, name
-        self._span = tracing.begin("read", **tracing.of_scope(scope), payload=name)
+        self._span = tracing.begin_payload("read", scope, name)
 
     def read_into(self, target: int | Buffer, size: int | None = None) -> None:
         """Fill the target with the whole payload.
@@ -58,14 +59,16 @@ class AnyReader(Closing):
                 raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
             self._fill(buffer.address, buffer.size)
 
-    def fill_new(self, data: bytes) -> None:
-        """Fill what `new_bytes` made and nobody else has a reference to.
+    def read(self) -> bytes:
+        """Return the whole payload.
 
         Raises:
             SealcarError: as `read_into`.
         """
+        data = new_bytes(self.size)  # nobody else has a reference to it
         with Exported(data) as buffer:
             self.read_into(buffer.address, buffer.size)
+        return data
 
     @abstractmethod
     def _receive(self, address: int) -> None:

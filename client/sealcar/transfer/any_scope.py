@@ -9,7 +9,7 @@ from sealcar import tracing
 from sealcar.errors import NotFoundError, RequestError, SealcarError
 from sealcar.transfer import references
 from sealcar.transfer.forking import ForkLock
-from sealcar.transfer.memory import PrivateMemory, new_bytes
+from sealcar.transfer.memory import PrivateMemory
 from sealcar.transfer.payloads import MappedPayload
 
 if TYPE_CHECKING:
@@ -182,9 +182,7 @@ class AnyScope(ABC):
             SealcarError: what went wrong, with scope and name.
         """
         with self.reader(name) as reader:
-            data = new_bytes(reader.size)
-            reader.fill_new(data)
-            return data
+            return reader.read()
 
     def map(self, name: str, *, shared: bool = False) -> MappedPayload:
         """Return a payload in read-only memory that tensors can be made over.

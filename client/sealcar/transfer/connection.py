@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from sealcar import details, protocol, tracing
 from sealcar._version import __version__
 from sealcar.errors import SealcarError, TimedOutError, UnavailableError, WrongStateError
-from sealcar.transfer.descriptors import close_all, receive
+from sealcar.transfer.descriptors import close_all, receive, wait_at_most
 from sealcar.transfer.dialling import RETRY, NoSharedMemoryError, dial
 from sealcar.transfer.rings import AttachedRing, Slots
 from sealcar.v1 import data_socket_pb2 as pb
@@ -47,7 +47,9 @@ class DataConnection:
         self._sock = sock
         self._pid = os.getpid()
         self._timeout = self._patience = timeout
-        self._sock.settimeout(timeout)
+        wait_at_most(sock, timeout)
+        self._watch = select.poll()
+        self._watch.register(sock, select.POLLIN)
         self._rings: dict[bool, AttachedRing] = {}
         self._handed: list[int] = []
         self.usable = True
@@ -120,7 +122,7 @@ class DataConnection:
     def _sending(self, send: Callable[[], None]) -> None:
         try:
             send()
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             raise self._broken(TimedOutError("the daemon didn't take a packet in time")) from None
         except OSError as error:
             # it may have said why before it closed; that answer is still to be read
@@ -222,10 +224,8 @@ class DataConnection:
 
     def idle(self) -> bool:
         """Tell whether the daemon still holds the connection open and owes it nothing."""
-        watch = select.poll()
-        watch.register(self._sock, select.POLLIN)
         # anything that comes unasked is the daemon's farewell
-        return self.usable and not watch.poll(0)
+        return self.usable and not self._watch.poll(0)
 
     def close(self) -> None:
         """Unmap the rings and close the socket. In a child this leaves the parent's untouched."""
@@ -241,7 +241,7 @@ class DataConnection:
     def _receive(self, patience: float) -> tuple[pb.DaemonPacket, int | None]:
         if patience != self._patience:
             self._patience = patience
-            self._sock.settimeout(patience)
+            wait_at_most(self._sock, patience)
         data, descriptor = self._guarded(self._next)
         try:
             if not data:
@@ -269,7 +269,7 @@ class DataConnection:
     def _guarded(self, receiving: Callable[[], _Result]) -> _Result:
         try:
             return receiving()
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             raise self._broken(
                 TimedOutError(f"the daemon was silent for {self._patience:g} seconds")
             ) from None

@@ -12,6 +12,7 @@ import enum
 import fcntl
 import os
 import socket
+import struct
 from typing import TYPE_CHECKING, Final
 
 from sealcar.closing import Closing
@@ -24,6 +25,10 @@ PACKET: Final = 65_536
 # one descriptor and not a byte more: CMSG_SPACE's padding has room for a second one
 _ONE_DESCRIPTOR: Final = socket.CMSG_LEN(4)
 _MFD_NOEXEC_SEAL: Final = 8
+# as numbers: the ones with names take a microsecond each time
+_CUT: Final = int(socket.MSG_TRUNC)
+_LOST: Final = int(socket.MSG_CTRUNC)
+_TIMEVAL: Final = struct.Struct("@ll")
 
 
 class Seal(enum.IntFlag):
@@ -49,10 +54,23 @@ def receive(sock: socket.socket) -> tuple[bytes, int | None]:
     data, ancillary, flags, _ = sock.recvmsg(PACKET, _ONE_DESCRIPTOR, socket.MSG_CMSG_CLOEXEC)
     descriptors = passed(ancillary)
     # one that got lost on the way whole is merely missing
-    if flags & socket.MSG_TRUNC or (flags & socket.MSG_CTRUNC and descriptors):
+    if flags & _CUT or (flags & _LOST and descriptors):
         close_all(descriptors)
         raise UnavailableError("a packet over the limits of the data socket came in")
     return data, (descriptors[0] if descriptors else None)
+
+
+def wait_at_most(sock: socket.socket, seconds: float) -> None:
+    """Have every call on a socket end after so long, with BlockingIOError.
+
+    By the kernel's own timeout: with Python's, each call would be two.
+    """
+    whole = int(seconds)
+    # none at all would mean for ever
+    longest = _TIMEVAL.pack(whole, max(1, int((seconds - whole) * 1e6)))
+    sock.settimeout(None)
+    for direction in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        sock.setsockopt(socket.SOL_SOCKET, direction, longest)
 
 
 def passed(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

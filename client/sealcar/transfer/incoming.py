@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sealcar.errors import InvalidNameError, TruncatedError, UnavailableError, WrongStateError
 from sealcar.transfer.memory import advise_huge, wipe
 from sealcar.v1 import data_socket_pb2 as pb
-from sealcar.v1 import payloads_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,15 +26,24 @@ class Incoming:
 
     def __init__(self, connection: DataConnection, scope: common_pb2.Scope, name: str) -> None:
         try:
-            request = payloads_pb2.ReadRequest(scope=scope, name=name)
+            packet = pb.ClientPacket()
+            packet.read.name = name
+            packet.read.scope.CopyFrom(scope)
         except (TypeError, ValueError) as error:
             raise InvalidNameError(f"not a payload's name: {error}") from None
-        reading = connection.request(pb.ClientPacket(read=request), "reading").reading
+        reading = connection.request(packet, "reading").reading
         self._connection = connection
         self._data: bytes | None = reading.data if reading.HasField("data") else None
         self.size: int = reading.size if self._data is None else len(self._data)
         self.finished = self._data is not None
         self._begun = False
+
+    def take(self) -> bytes | None:
+        """Return the payload if it came with the answer; None: it has to be read, or can't be."""
+        if self._data is None or self._connection.inherited:
+            return None
+        data, self._data, self._begun = self._data, None, True
+        return data
 
     def read_into(self, address: int) -> None:
         """Fill `size` bytes at an address, all of them or wiped.

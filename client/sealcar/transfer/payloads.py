@@ -181,6 +181,11 @@ class PayloadReader(AnyReader):
         self.size = self._incoming.size
         self._span.tell(size=self.size, delivery=self._connection.delivery)
 
+    def read(self) -> bytes:
+        """Return the whole payload; raises as `read_into`."""
+        data = self._incoming.take() if self._open else None
+        return super().read() if data is None else data
+
     def close(self) -> None:
         """Give the connection back; a transfer that was begun and not read is dropped."""
         if not self._open:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from sealcar.asking import asking
@@ -51,11 +52,15 @@ class ScopeName:
         return cls(package.name, scope.component, scope.variant, package.version, scope.generation)
 
     def message(self) -> common_pb2.Scope:
-        """Return it as the wire has it.
+        """Return it as the wire has it, to be copied into a request and not changed.
 
         Raises:
             InvalidRequestError: something can't be put into a message.
         """
+        return self._message
+
+    @cached_property
+    def _message(self) -> common_pb2.Scope:
         with asking():
             return common_pb2.Scope(
                 package=common_pb2.PackageRef(name=self.package, version=self.version),

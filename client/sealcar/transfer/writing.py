@@ -38,7 +38,7 @@ class PayloadWriter(Closing):
         self._pool, self._scope, self._name = pool, scope, begin.name
         self._finished = finished
         self._open = False
-        self._span = tracing.begin("write", **tracing.of_scope(scope), payload=self._name)
+        self._span = tracing.begin_payload("write", scope, self._name)
         try:
             with self._span.active():
                 self._connection, self._outgoing = pool.begin(

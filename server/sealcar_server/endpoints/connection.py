@@ -83,7 +83,8 @@ class Connection:
                 self.close(None)
                 return
             self.since = time.monotonic()
-            request_ids.begin(self._request_id, self._span)
+            if self.phase is not Phase.IDLE:  # else it is the next request's, if anybody's
+                request_ids.begin(self._request_id, self._span)
             self._dispatch(packet)
         except BlockingIOError:
             return
@@ -190,7 +191,8 @@ class Connection:
         return self.line.fileno()
 
     def _complain(self, reason: SealcarError) -> None:
-        self._tell(_log.warning, "client broke the protocol", reason=reason.message)
+        named = request_ids.fields(self._request_id, self._span)
+        self._tell(_log.warning, "client broke the protocol", reason=reason.message, **named)
 
     def _note(self, event: str, error: SealcarError) -> None:
         # not by the context: what ends a transfer may come from no request's

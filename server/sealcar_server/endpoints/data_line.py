@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sealcar_server.access.peers import Peer
     from sealcar_server.transfer.metering import Meter
 
+_AT_ONCE: Final = int(sockets.MSG_DONTWAIT | sockets.MSG_NOSIGNAL)
+
 
 class Line:
     """Of packets, which can bring a client descriptors. Owns the socket.
@@ -68,12 +70,11 @@ class Line:
             UnavailableError: the client is gone, or hasn't received what was sent before.
         """
         data = packet.SerializeToString()
-        flags = sockets.MSG_DONTWAIT | sockets.MSG_NOSIGNAL
         try:
             if descriptor is None:
-                self._sock.send(data, flags)
+                self._sock.send(data, _AT_ONCE)
             else:
-                send_with_descriptor(self._sock, data, descriptor, flags)
+                send_with_descriptor(self._sock, data, descriptor, _AT_ONCE)
         except OSError as error:
             raise UnavailableError("the client is gone, or doesn't receive") from error
 

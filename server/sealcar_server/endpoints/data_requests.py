@@ -133,8 +133,10 @@ class Requests:
             self._connection.rings.get(ReadOperation(self._connection, opened))
             return
         opened.close()
-        reading = pb.Reading(size=len(data), data=data)
-        self._connection.answer(pb.DaemonPacket(reading=reading))
+        packet = pb.DaemonPacket()
+        # in place: a message that is put into another one is copied, with all that is in it
+        packet.reading.size, packet.reading.data = len(data), data
+        self._connection.answer(packet)
         self._door.services.meter.moved("read", "packet", len(data))
 
     def _begin(self, packet: pb.ClientPacket) -> None:

@@ -8,8 +8,9 @@ what is over takes the id back without a token, since the end may be in another 
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from structlog.contextvars import bind_contextvars, get_contextvars, unbind_contextvars
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 FIELD: Final = "x-request-id"
 _NAME: Final = "request_id"
 _TRACE: Final = "trace_id"
+_somebodys: Final[ContextVar[bool]] = ContextVar("somebodys", default=False)
 _FIT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 def made() -> str:
     """Return a new id."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def of_call(context: grpc.ServicerContext) -> str:
@@ -51,6 +53,7 @@ def begin(request: str, span: spans.Span = spans.NOBODYS) -> None:
         end()
         return
     bind_contextvars(**fields(request, span))
+    _somebodys.set(True)
     spans.enter(span)
 
 
@@ -62,8 +65,10 @@ def fields(request: str, span: spans.Span) -> dict[str, str]:
 
 def end() -> None:
     """Have what this thread does and logs from now on be no request's."""
-    unbind_contextvars(_NAME, _TRACE)
-    spans.enter(spans.NOBODYS)
+    if _somebodys.get():
+        unbind_contextvars(_NAME, _TRACE)
+        _somebodys.set(False)
+        spans.enter(spans.NOBODYS)
 
 
 def current() -> str:

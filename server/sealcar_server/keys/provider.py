@@ -77,6 +77,7 @@ class TinkCiphertext:
 
 
 @lru_cache(1024)
+@lru_cache(1024)
 def package_context(package_id: bytes) -> bytes:
     """Return what a package's key is bound to when it is wrapped."""
     return enc("sealcar v1 key wrap", "1", package_id)

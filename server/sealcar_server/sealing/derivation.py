@@ -57,6 +57,12 @@ class PayloadKey:
 
 
 @lru_cache(1024)
+def _info(label: str, *fields: str | bytes) -> bytes:
+    """Return what a key is derived for: as public as a payload's associated data."""
+    return enc(label, *fields)
+
+
+@lru_cache(1024)
 def _named(package_id: bytes, component: str, variant: str, name: str) -> bytes:
     """Return the associated data of a variant's payload: public, and asked for at every read."""
     return enc(_PAYLOAD, "variant", package_id, component, variant, name, SEGMENT)
@@ -64,7 +70,7 @@ def _named(package_id: bytes, component: str, variant: str, name: str) -> bytes:
 
 def derive(root: SecretBuffer, label: str, *fields: str | bytes) -> bytes:
     """Return D(root, label, fields…)."""
-    return HKDF(hashes.SHA256(), KEY, salt=_SALT, info=enc(label, *fields)).derive(root.view)
+    return HKDF(hashes.SHA256(), KEY, salt=_SALT, info=_info(label, *fields)).derive(root.view)
 
 
 class PackageKeys(Closing):

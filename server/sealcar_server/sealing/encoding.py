@@ -22,14 +22,12 @@ def enc(*fields: str | bytes | int) -> bytes:
     try:
         framed: list[bytes] = []
         for field in fields:
-            raw = field if isinstance(field, bytes) else _raw(field)
+            raw = field.encode() if isinstance(field, str) else _raw(field)
             framed += (_LENGTH.pack(len(raw)), raw)
         return b"".join(framed)
     except (OverflowError, UnicodeEncodeError, struct.error) as error:
         raise InternalError(f"a field can't be encoded: {error}") from None
 
 
-def _raw(field: str | bytes | int) -> bytes:
-    if isinstance(field, str):
-        return field.encode()
+def _raw(field: bytes | int) -> bytes:
     return field.to_bytes(8, "big") if isinstance(field, int) else field

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple, Self
 
 from sealcar.errors import InvalidRequestError, NotAuthenticError, TruncatedError
@@ -58,7 +59,7 @@ class Span(NamedTuple):
     plain_size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """All segments of one stream. Made by `of_file` or `of_plain`."""
 
@@ -94,7 +95,7 @@ class Layout:
             raise NotAuthenticError(f"no writer makes a sealed payload of {size} bytes")
         return made
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of segments."""
         return max(1, -(-(self.plain_size + self.params.header) // self.params.piece))
@@ -110,12 +111,13 @@ class Layout:
         Raises:
             InvalidRequestError: there is no such segment.
         """
-        if not 0 <= index < self.count:
-            raise InvalidRequestError(f"no segment {index} among {self.count}")
-        params = self.params
+        count, params = self.count, self.params
+        if not 0 <= index < count:
+            raise InvalidRequestError(f"no segment {index} among {count}")
         at = index * params.segment if index else params.header
         plain_at = index * params.piece - params.header if index else 0
-        size = min((index + 1) * params.segment, self.file_size) - at
+        end = (index + 1) * params.segment if index < count - 1 else self.file_size
+        size = end - at
         return Span(at, size, plain_at, size - TAG)
 
     def segment_of(self, offset: int) -> int:

@@ -101,7 +101,7 @@ class SecretBuffer(Closing):
         return f"<SecretBuffer of {self._size} bytes>"
 
     def __del__(self) -> None:
-        if hasattr(self, "view"):
+        if hasattr(self, "view") and not self._closed:
             self.close()
 
 

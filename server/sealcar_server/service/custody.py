@@ -7,7 +7,7 @@ out, so that neither a cache nor a call under way gets round it.
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sealcar.closing import Closing
@@ -15,7 +15,7 @@ from sealcar.errors import KeyRefusedError, LockedError
 from sealcar_server.service.gate import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from sealcar_server.keys.provider import KekStatus, TinkCiphertext, WrappedKey
     from sealcar_server.keys.ring import KeyRing
@@ -171,16 +171,32 @@ class Custody(Closing):
         """Lock it for good."""
         self.lock()
 
-    @contextmanager
-    def _using(self) -> Iterator[KeyRing]:
+    def _using(self) -> _Using:
+        return _Using(self._begin, self._end)
+
+    def _begin(self) -> KeyRing:
         with self._changed:
-            ring = self._ring
-            if ring is None:
+            if self._ring is None:
                 raise locked()
             self._asking += 1
-        try:
-            yield ring
-        finally:
-            with self._changed:
-                self._asking -= 1
+            return self._ring
+
+    def _end(self) -> None:
+        with self._changed:
+            self._asking -= 1
+            if not self._asking:
                 self._changed.notify_all()
+
+
+class _Using:
+    # every read passes two of these: a generator would take three times as long
+    __slots__ = ("_begin", "_end")
+
+    def __init__(self, begin: Callable[[], KeyRing], end: Callable[[], None]) -> None:
+        self._begin, self._end = begin, end
+
+    def __enter__(self) -> KeyRing:
+        return self._begin()
+
+    def __exit__(self, *_: object) -> None:
+        self._end()

@@ -126,9 +126,15 @@ class OpenedPackage:
 
     def payload(self, component: str, variant: str, name: str) -> Held:
         """Return a payload that may be served; NotFoundError if the variant sees none such."""
-        for held in self.seen_from(self.variant(component, variant)):
-            if held.name == name:
-                return held
+        found = self.variant(component, variant)
+        seen = self._seen.get((component, variant))
+        if seen is None:
+            # the first of a name is meant
+            held = tuple(self.seen_from(found))
+            seen = {one.name: one for one in reversed(held)}
+            self._seen[component, variant] = seen
+        if name in seen:
+            return seen[name]
         raise NotFoundError(f"payload {names.shown(name)} doesn't exist")
 
     def seen_from(self, variant: RecordVariant) -> Iterator[Held]:
@@ -148,6 +154,10 @@ class OpenedPackage:
     def users_of(self, uri: str) -> tuple[RecordVariant, ...]:
         """Return the variants that refer to a shared asset."""
         return self._users.get(uri, ())
+
+    @cached_property
+    def _seen(self) -> dict[tuple[str, str], Mapping[str, Held]]:
+        return {}
 
     @cached_property
     def _users(self) -> Mapping[str, tuple[RecordVariant, ...]]:

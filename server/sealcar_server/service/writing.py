@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 from sealcar.errors import InvalidRequestError, WrongStateError
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 
 def identity(payload: RecordPayload) -> bytes:
     """Return what two payloads share only if their bytes are the same."""
-    pinned = payload.commitment or payload.sha256
+    return _identity(payload.commitment or payload.sha256)
+
+
+@lru_cache(4096)
+def _identity(pinned: bytes) -> bytes:
+    # public, and asked for at every read
     return hashlib.sha256(enc("sealcar v1 identity", pinned)).digest()
 
 

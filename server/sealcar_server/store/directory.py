@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 import stat
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sealcar.closing import Closing
@@ -229,11 +229,15 @@ def _unlinked(name: str, fd: int) -> bool:
 
 def _regular(fd: int, name: str) -> int:
     """Return the descriptor of a regular file; of anything else it is closed."""
-    with storing(shown(name)), ExitStack() as undo:
-        undo.callback(os.close, fd)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise NotAuthenticError(f"{shown(name)} is no regular file")
-        undo.pop_all()
+    regular = False
+    try:
+        with storing(shown(name)):
+            regular = stat.S_ISREG(os.fstat(fd).st_mode)
+    finally:
+        if not regular:
+            os.close(fd)
+    if not regular:
+        raise NotAuthenticError(f"{shown(name)} is no regular file")
     return fd
 
 
