@@ -46,7 +46,7 @@ lint: .venv/.made
 test: lint unit conformance integration attack e2e
 unit conformance integration attack: .venv/.made
 	.venv/bin/python -m pytest tests/$@
-conformance: .tools/.made
+conformance: .tools/.made .tools/.registry
 # What deploy/ is tested with and no Python package carries; where it can't be built, those tests are skipped. A proxy
 # that doesn't answer costs two minutes, once, and an older Go fetches no newer one: it says what it lacks.
 OPERATOR := github.com/prometheus-operator/prometheus-operator
@@ -59,6 +59,14 @@ OPERATOR := github.com/prometheus-operator/prometheus-operator
 	  && install -m 0644 "$$(go list -m -f '{{.Dir}}' $(OPERATOR))"/example/prometheus-operator-crd/*_podmonitors.yaml \
 	     ../../.tools/podmonitors.yaml; } >../../.tools/log 2>&1 \
 	  || echo "without Helm: .tools/log says why; rm -r .tools, and it is tried again"
+	touch $@
+# the registry that packages are pushed to there
+.tools/.registry: export GOTOOLCHAIN := local
+.tools/.registry: tests/tools/registry/go.mod tests/tools/registry/go.sum tests/tools/registry/main.go
+	mkdir -p .tools
+	@cd tests/tools/registry && { timeout -v -k 5 600 go build -o ../../../.tools/registry.new . \
+	  && mv ../../../.tools/registry.new ../../../.tools/registry; } >../../../.tools/registry.log 2>&1 \
+	  || echo "without a registry: .tools/registry.log says why; rm -r .tools, and it is tried again"
 	touch $@
 e2e: venv
 	.venv/bin/python -m pytest tests/e2e

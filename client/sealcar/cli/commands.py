@@ -24,7 +24,7 @@ Exit codes:
   1  the answer is no: not found, taken, refused by a rule
   2  wrong usage or setting
   3  a part isn't installed, or the installed runtime can't do it
-  4  no daemon answers
+  4  no daemon, or no registry, answers
   5  denied by the daemon's policy
   6  a package is damaged or forged
   7  the key service refuses or can't be reached
