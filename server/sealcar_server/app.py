@@ -22,6 +22,7 @@ from sealcar_server import remote_access, signals, trust
 from sealcar_server.access.live_policy import LivePolicy
 from sealcar_server.access.rates import Rates
 from sealcar_server.access.sessions import Sessions
+from sealcar_server.access.shares import Shares
 from sealcar_server.auditing import Accounting
 from sealcar_server.endpoints import data_door, listening
 from sealcar_server.endpoints.data_packets import name_senders
@@ -254,6 +255,7 @@ class _Daemon:
             isolation=settings.daemon.isolation,
             locked=lambda: self.service.keys.locked,
             rates=self._rates,
+            shares=Shares(settings.limits.share_beside_others),
             refused=self._accounting.trail.refused,
             tracing=self._tracing,
         )

@@ -201,6 +201,14 @@ class Limits:
     requests: Annotated[
         int, Spec(kinds.number(0, 1000000), "requests of one uid a second; 0: no limit")
     ] = 0
+    share_beside_others: Annotated[
+        int,
+        Spec(
+            kinds.number(1, 100),
+            "percent of the daemon's time for uids that ask without pause, while another one asks;"
+            " 100: as much as they take",
+        ),
+    ] = 10
     checked_model: Annotated[
         int, Spec(kinds.size(1 << 20), "the largest model, and all that are looked at at a time")
     ] = 1 << 30

@@ -14,6 +14,8 @@ import time
 from collections import Counter, OrderedDict, deque
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from sealcar_server.access.shares import UNLIMITED, Shares
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -27,9 +29,13 @@ class Chores:
 
     One owner gets at most three quarters of the threads: who waits for a key service that doesn't
     answer, or for a slow disk, so holds up himself only.
+
+    Args:
+        shares: says when a chore of an owner may begin.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shares: Shares = UNLIMITED) -> None:
+        self._shares = shares
         self._share = _THREADS - _THREADS // 4
         self._changed = threading.Condition()
         self._waiting: OrderedDict[Hashable, deque[_Chore]] = OrderedDict()
@@ -62,7 +68,9 @@ class Chores:
     def _run(self) -> None:
         while (taken := self._take()) is not None:
             owner, chore = taken
+            begun = time.thread_time()
             chore()
+            self._shares.end(owner, time.thread_time() - begun)
             with self._changed:
                 self._running[owner] -= 1
                 if not self._running[owner]:
@@ -85,12 +93,13 @@ class Chores:
                 self._wait(rest)
 
     def _next(self, now: float) -> tuple[Hashable, float]:
-        """Return whose turn it is, and in how many seconds; infinite: nobody's."""
+        """Return whose turn it is, and in how many seconds: 0: it has begun; infinite: nobody's."""
         found: tuple[Hashable, float] = (None, math.inf)
         for owner in self._waiting:
             if self._running[owner] < self._share:
                 computing = self._computing.get(owner)
-                rest = computing[1] + _LONG - now if computing else 0.0
+                rest = max(0.0, computing[1] + _LONG - now) if computing else 0.0
+                rest = rest or self._shares.begin(owner)
                 found = min(found, (owner, rest), key=lambda one: one[1])
                 if rest <= 0:
                     break

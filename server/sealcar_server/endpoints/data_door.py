@@ -14,6 +14,7 @@ import structlog
 
 from sealcar.errors import ExhaustedError, InternalError, SealcarError
 from sealcar_server import spans
+from sealcar_server.access import shares
 from sealcar_server.access.rates import UNLIMITED, Rates
 from sealcar_server.endpoints.data_chores import Chores
 from sealcar_server.endpoints.refusal_lines import RefusalLines
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.access.principal import Principal
     from sealcar_server.access.sessions import Session, Sessions
+    from sealcar_server.access.shares import Shares
     from sealcar_server.service.payloads import Payloads
     from sealcar_server.transfer.budget import Budget
     from sealcar_server.transfer.engine import Engine
@@ -73,6 +75,7 @@ class Services:
     isolation: str
     locked: Callable[[], bool]
     rates: Rates = UNLIMITED
+    shares: Shares = shares.UNLIMITED
     refused: Callable[[Principal, str], None] = lambda _principal, _reason: None
     tracing: spans.Tracing = spans.UNTRACED
 
@@ -99,7 +102,7 @@ class Door:
         self._transfers: Counter[str] = Counter()
         self._wake = wake
         self._posted: deque[tuple[Hashable, Callable[[], None]]] = deque()
-        self._chores = Chores()
+        self._chores = Chores(services.shares)
         self._of_thread = threading.local()
         self._warm: dict[Hashable, float] = {}
         self._of_session: dict[str, set[Callable[[None], None]]] = {}

@@ -62,7 +62,7 @@ class DataSocket:
         self._listeners = listeners
         self._services = services
         self._limits = limits
-        self._watch = Watch()
+        self._watch = Watch(services.shares)
         self._lines = Lines(services.meter)
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._door = Door(services, limits, self._wake)
@@ -168,7 +168,9 @@ class DataSocket:
     def _listen(self) -> None:
         for listener, name in self._listeners.items():
             self._watch.add(
-                listener.fileno(), name, partial(self._serve, partial(self._accept, name, listener))
+                listener.fileno(),
+                listener,
+                partial(self._serve, partial(self._accept, name, listener)),
             )
 
     def _be_deaf(self) -> None:

@@ -1,16 +1,19 @@
 """Whose packet is next: of all that is there to be read, one of each caller after the other.
 
 Without it a caller with many connections would have as many turns as he has connections while
-another one waits for his only one.
+another one waits for his only one. Who asks without pause has fewer turns than that.
 """
 
 from __future__ import annotations
 
 import contextlib
 import select
+import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from sealcar_server.access.shares import UNLIMITED, Shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 _READABLE: Final = select.EPOLLIN | select.EPOLLONESHOT
 _UNARMED: Final = 0
 _NONE: Final = -1
+_NOBODY: Final = object()
 
 
 @dataclass(eq=False)
@@ -41,10 +45,14 @@ class Watch:
     """For one thread, but for `arm`; another one may add and remove what is armed.
 
     A descriptor that is due isn't looked at before it had its turn.
+
+    Args:
+        shares: says when an owner may have a turn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shares: Shares = UNLIMITED) -> None:
         self._epoll = select.epoll()
+        self._shares = shares
         self._watched: dict[int, Watched] = {}
         self._due: OrderedDict[Hashable, deque[Watched]] = OrderedDict()
 
@@ -76,15 +84,18 @@ class Watch:
 
     def turns(self, timeout: float, most: int) -> Iterator[Callable[[], None]]:
         """Wait until something can be read, and yield what is to be called, at most so many."""
-        for fd, _ in self._epoll.poll(0 if self._due else timeout):
+        soonest = min(map(self._shares.rest, self._due), default=timeout)
+        for fd, _ in self._epoll.poll(min(soonest, timeout)):
             watched = self._watched.get(fd)
             # one that was armed by others meanwhile has no second turn by that
             if watched is not None and not watched.due:
                 self._queue(watched)
         for _ in range(most):
-            if not self._due:
+            owner = next((one for one in self._due if not self._shares.begin(one)), _NOBODY)
+            if owner is _NOBODY:
                 return
-            owner, queue = self._due.popitem(last=False)
+            begun = time.thread_time()
+            queue = self._due.pop(owner)
             watched = queue.popleft()
             watched.due = False
             if queue:
@@ -93,6 +104,7 @@ class Watch:
                 yield watched.call
             if not watched.gone and watched.again:
                 self._epoll.modify(watched.fd, _READABLE)
+            self._shares.end(owner, time.thread_time() - begun)
 
     def given(self) -> Iterator[Callable[[], None]]:
         """Take everything that turns were given to, and leave what waits for a descriptor."""
