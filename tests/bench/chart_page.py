@@ -18,13 +18,13 @@ _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 
 
-def replaced(page: str, figures: str) -> str:
-    """Return a page with other figures between its marks."""
-    head, begin, rest = page.partition(BEGIN)
+def replaced(page: str, figures: str, mark: str = BEGIN) -> str:
+    """Return a page with other figures between its marks, of which the first is given."""
+    head, begin, rest = page.partition(mark)
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise ValueError("the page has no marks for the figures")
-    return f"{head}{BEGIN}\n\n{figures}\n{END}{tail}"
+    return f"{head}{mark}\n\n{figures}\n{END}{tail}"
 
 
 def figures(report: Mapping[str, Any]) -> str:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench.processes import family
-from bench.quiet import Quiet
 from scale.counting import KINDS, REFUSED
+from scale.neighbours import Neighbours
+
+from sealcar.benching.usage import counters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,11 +60,12 @@ def take(together: Together, daemons: Sequence[Daemon], bucket: Bucket | None) -
     if bucket:
         bucket.requests.count()
     passed = bucket.link.passed() if bucket else 0
-    pids = [pid for group in others.values() for pid in group]
-    quiet = Quiet([os.getpid(), *together.pids, *pids])
+    before = {pid: counters(pid) for pids in others.values() for pid in pids}
+    neighbours = Neighbours([os.getpid(), *together.pids, *before])
     done = together.go()
     seconds = max(each.ended for each in done) - min(each.begun for each in done)
-    calm = quiet.was()
+    calm = neighbours.were_quiet()
+    needed = {pid: counters(pid).since(before[pid]).busy for pid in before}
     return Sample(
         bytes=sum(each.bytes for each in done),
         seconds=seconds,
@@ -73,11 +76,7 @@ def take(together: Together, daemons: Sequence[Daemon], bucket: Bucket | None) -
         passed=bucket.link.passed() - passed if bucket else 0,
         busy={
             "readers": sum(each.busy for each in done),
-            **{
-                role: sum(quiet.needed[pid].busy for pid in pids)
-                for role, pids in others.items()
-                if pids
-            },
+            **{role: sum(needed[pid] for pid in pids) for role, pids in others.items() if pids},
         },
         calm=calm,
     )
