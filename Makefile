@@ -11,7 +11,7 @@ export ORT_DISABLE_TELEMETRY := 1
 # here a missing compiler is an error, not a lesser build
 export SEALCAR_NATIVE ?= require
 
-.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers fuzz bench bench-scale release-check lock docs reference man dist clean
+.PHONY: demo venv test lint unit conformance integration attack e2e soak languages servers optimum fuzz bench bench-scale release-check lock docs reference man dist clean
 demo: .venv/.made
 	.venv/bin/sealcar demo
 
@@ -93,6 +93,14 @@ servers: .servers/.made .servers/triton/.made
 	echo $(CURDIR)/client >"$$(.servers/triton/bin/python -c 'import site; print(*site.getsitepackages())')"/sealcar.pth
 	touch $@
 
+# Optimum brings PyTorch, 5 GB in all: only for who asks
+optimum: .servers/optimum/.made
+	.venv/bin/python -m pytest tests/servers/test_optimum.py
+.servers/optimum/.made: requirements/optimum.txt .venv/.made
+	rm -rf .servers/optimum
+	$(UV) pip install --quiet --require-hashes --python .venv/bin/python --target .servers/optimum -r requirements/optimum.txt
+	touch $@
+
 # coverage-guided, each target for so many seconds; not part of `make test`
 FUZZ_SECONDS ?= 60
 FUZZED := package-manifest import-manifest seal-record stream packets policy onnx
@@ -135,7 +143,7 @@ requirements/%.txt: | $(UV)
 requirements/fuzz.txt: | $(UV)
 	mkdir -p requirements
 	$(LOCK) --group fuzz -o $@
-requirements/bench.txt requirements/servers.txt: requirements/%.txt: | $(UV)
+requirements/bench.txt requirements/servers.txt requirements/optimum.txt: requirements/%.txt: | $(UV)
 	$(LOCK) --group $* -o $@
 # what the images hold, what they are built with, and releases
 requirements/image.txt: | $(UV)
@@ -148,7 +156,7 @@ requirements/build.txt requirements/release.txt: requirements/%.txt: | $(UV)
 	$(LOCK) --group $* -o $@
 lock:
 	rm -f requirements/*.txt
-	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 bench fuzz servers triton image client build release)
+	$(MAKE) $(patsubst %,requirements/%.txt,ort132 ort130 bench fuzz servers triton optimum image client build release)
 
 # docs/ as a site, in build/site; a link that leads nowhere ends it
 docs: .venv/.made

@@ -1,10 +1,16 @@
-"""Triton itself, out of a wheel, runs the example of its Python backend."""
+"""The example of Triton's Python backend: in Triton itself, out of a wheel, and beside a stand-in.
+
+The stand-in has the few names of Triton's module that the example uses, and runs everywhere.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import sysconfig
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -76,3 +82,30 @@ def test_instances_in_triton_share_one_segment(served: Served, port: int, tmp_pa
     assert len(instances) == INSTANCES
     (shared,) = mapped
     assert len(shared) == 1
+
+
+def test_the_model_answers_each_of_several_requests(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEALCAR_SOCKET", str(served.daemon.socket))
+    inputs = {"x": SimpleNamespace(as_numpy=lambda: ROW)}
+    stand_in = ModuleType("triton_python_backend_utils")
+    vars(stand_in).update(
+        get_input_tensor_by_name=lambda _request, name: inputs[name],
+        Tensor=lambda name, value: (name, value),
+        InferenceResponse=dict,
+    )
+    monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)
+    spec = spec_from_file_location("model", EXAMPLES / "triton" / "ocr" / "1" / "model.py")
+    assert spec
+    assert spec.loader
+    example = module_from_spec(spec)
+    spec.loader.exec_module(example)
+    parameters = {"package": {"string_value": "ocr"}, "component": {"string_value": "main"}}
+    model = example.TritonPythonModel()
+    model.initialize({"model_config": json.dumps({"parameters": parameters})})
+    answers = model.execute([None, None])
+    model.finalize()
+    assert len(answers) == 2
+    for answer in answers:
+        served.assert_answer(answer["y"])
