@@ -33,8 +33,9 @@ package, settings, plain = sys.argv[1:]
 with sealcar.connect() as client:
     sealed = optimum_model.load(client, package, settings)
 words = torch.tensor([[4, 8, 15]])
+seen = torch.ones_like(words)
 usual = ORTModelForSequenceClassification.from_pretrained(plain)
-print(json.dumps([model(words, torch.ones_like(words)).logits.tolist() for model in (sealed, usual)]))
+print(json.dumps([model(words, seen).logits.tolist() for model in (sealed, usual)]))
 """
 
 
