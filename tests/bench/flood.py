@@ -18,6 +18,7 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from bench import flooding
@@ -39,7 +40,8 @@ KINDS: Final = tuple(role for role in flooding.ROLES if role != "reader")
 def measure(rounds: int, kinds: Iterable[str]) -> dict[str, dict[str, float]]:
     """Return milliseconds, and ratios of the p99, of each kind of flood.
 
-    Quiet, control and flood take turns, so that what the machine does meanwhile is in all of them.
+    Quiet, control and flood take turns, so that what the machine does meanwhile is in all of them;
+    each figure is the median of what the turns' reads give, so that no single turn decides.
     """
     os.nice(-15)
     found: dict[str, dict[str, float]] = {}
@@ -58,13 +60,14 @@ def measure(rounds: int, kinds: Iterable[str]) -> dict[str, dict[str, float]]:
 
 def _turns(
     kind: str, daemon: Daemon, reader: subprocess.Popen[bytes], rounds: int
-) -> dict[str, list[float]]:
+) -> dict[str, list[list[float]]]:
     control = "copying" if kind == "big transfers" else "burning"
     roles = {"quiet": _QUIET, "control": control, "flood": kind}
-    seconds: dict[str, list[float]] = {name: [] for name in roles}
+    seconds: dict[str, list[list[float]]] = {name: [] for name in roles}
     for number in range(rounds):
         for name in list(roles)[:: 1 if number % 2 else -1]:
-            seconds[name] += _while(roles[name], daemon, reader)
+            seconds[name].append(_while(roles[name], daemon, reader))
+            time.sleep(_SETTLING)
     return seconds
 
 
@@ -76,10 +79,10 @@ def _while(role: str, daemon: Daemon, reader: subprocess.Popen[bytes]) -> list[f
         return _read(reader, _READS)
 
 
-def _figures(reads: dict[str, list[float]]) -> dict[str, float]:
+def _figures(turns: dict[str, list[list[float]]]) -> dict[str, float]:
     figures = {
-        f"{name} p{int(part * 100)}": _quantile(seconds, part) * 1000
-        for name, seconds in reads.items()
+        f"{name} p{int(part * 100)}": median(_quantile(one, part) for one in seconds) * 1000
+        for name, seconds in turns.items()
         for part in (0.5, 0.99)
     }
     figures["flood/quiet"] = figures["flood p99"] / figures["quiet p99"]
