@@ -90,7 +90,9 @@ class Artifact:
             "layers": layers,
             "annotations": self.annotations,
         }
-        data = json.dumps(manifest, ensure_ascii=False, separators=(",", ":")).encode()
+        # as it is written by default: tools in Python that take it apart and write it again, as
+        # oras does, leave its digest as it is
+        data = json.dumps(manifest).encode()
         if len(data) > MOST:
             raise InvalidPackageError(
                 f"the package has too many files for an artifact: its manifest would have over"

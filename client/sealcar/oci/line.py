@@ -1,8 +1,8 @@
 """Requests to one registry: bounded in time, in size, and in whom they tell credentials.
 
-Of `oras` come the session, its addresses and the questions that fit into memory. Its own
-`do_request` asks five times and sleeps up to two minutes between, waits for ever, follows any
-redirect, and its uploads hold a whole blob in memory: so requests are made here.
+Of `oras` come the session, a registry's addresses, and whom it takes us for. Its own `do_request`
+asks up to six times and sleeps over two minutes between, waits for an answer for ever and follows
+any redirect, and its upload holds a whole blob in memory: so requests are made here.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sealcar.errors import (
 )
 from sealcar.oci import answers
 from sealcar.oci.credentials import Login
+from sealcar.oci.references import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,7 +70,7 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
         self.session.trust_env = False
         # a digest is of bytes as they are
         self.session.headers.update({"Accept-Encoding": "identity", "User-Agent": "sealcar"})
-        self.place = self.get_container(f"{reference.place}:{reference.tag or 'latest'}")
+        self._place = self.get_container(f"{reference.place}:{reference.tag or LATEST}")
         self._origin = answers.origin(f"{self.prefix}://{reference.host}")
         self._timeout = access.timeout
         try:
@@ -81,6 +82,18 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
     def close(self) -> None:
         """Close its connections."""
         self.session.close()
+
+    def manifest_url(self, name: str) -> str:
+        """Return the address of a manifest, by its tag or digest."""
+        return f"{self.prefix}://{self._place.manifest_url(name)}"
+
+    def blob_url(self, digest: str) -> str:
+        """Return the address of a blob."""
+        return f"{self.prefix}://{self._place.get_blob_url(digest)}"
+
+    def uploads_url(self) -> str:
+        """Return the address at which uploads begin."""
+        return f"{self.prefix}://{self._place.upload_blob_url()}"
 
     def do_request(
         self,

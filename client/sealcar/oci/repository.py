@@ -55,7 +55,6 @@ class Repository(Closing):
     def __init__(self, reference: Reference, access: Access) -> None:
         self._reference = reference
         self._line = Line(reference, access)
-        self._base = f"{self._line.prefix}://{reference.host}"
 
     def close(self) -> None:
         """Close its connections."""
@@ -67,7 +66,7 @@ class Repository(Closing):
         Raises:
             NotAuthenticError: it has another digest than was asked for, or than the registry says.
         """
-        url = f"{self._base}/v2/{self._reference.repository}/manifests/{self._reference.manifest}"
+        url = self._line.manifest_url(self._reference.manifest)
         response = self._line.do_request(url, headers={"Accept": MANIFEST_TYPE})
         told = response.headers.get("Docker-Content-Digest", "")
         data = self._expect(response, f"{self._reference}", _OK, most=MOST)
@@ -83,7 +82,7 @@ class Repository(Closing):
         Raises:
             NotAuthenticError: the registry says that it got another one.
         """
-        url = f"{self._base}/v2/{self._reference.repository}/manifests/{self._reference.manifest}"
+        url = self._line.manifest_url(self._reference.manifest)
         response = self._line.do_request(
             url, "PUT", data=data, headers={"Content-Type": MANIFEST_TYPE}
         )
@@ -109,7 +108,7 @@ class Repository(Closing):
             other: a repository of the same registry that may have it.
         """
         mount = f"?mount={blob.digest}&from={quote(other, safe='')}" if other else ""
-        url = f"{self._base}/v2/{self._reference.repository}/blobs/uploads/{mount}"
+        url = self._line.uploads_url() + mount
         begun = self._line.do_request(url, "POST", data=b"", headers=_BINARY)
         what = f"{self._reference.place} takes no blob"
         if other and begun.status_code == _CREATED:
@@ -195,7 +194,7 @@ class Repository(Closing):
             raise
 
     def _url(self, blob: Blob) -> str:
-        return f"{self._base}/v2/{self._reference.repository}/blobs/{blob.digest}"
+        return self._line.blob_url(blob.digest)
 
     def _told(self, response: requests.Response) -> bytes:
         with suppress(SealcarError):
