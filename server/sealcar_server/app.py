@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sealcar.errors import SealcarError
-from sealcar_server import remote_access, signals, trust
+from sealcar_server import bucket_access, remote_access, signals, trust
 from sealcar_server.access.live_policy import LivePolicy
 from sealcar_server.access.rates import Rates
 from sealcar_server.access.sessions import Sessions
@@ -35,7 +35,6 @@ from sealcar_server.service.assembly import Limits, Service
 from sealcar_server.service.confined import ConfinedChecker
 from sealcar_server.service.custody import Custody
 from sealcar_server.service.revocations import Revocations
-from sealcar_server.store.local import LocalStore
 from sealcar_server.transfer.budget import Budget
 from sealcar_server.transfer.engine import Engine
 from sealcar_server.watched import Watched
@@ -102,9 +101,8 @@ class _Daemon:
             self._policy_loaded,
         )
         self._claim_folders()
-        store = stack.enter_context(
-            LocalStore.open(settings.store.path, read_only=settings.store.read_only)
-        )
+        of_bucket = self._meter.store.bucket
+        store = stack.enter_context(bucket_access.open_store(settings.store, of_bucket))
         keyring = Custody(
             lambda: self._accounting.open_ring(store.identity.kek_alias),
             Revocations(self._state),

@@ -13,6 +13,7 @@ from prometheus_client import Gauge
 
 from sealcar.closing import Closing
 from sealcar.errors import DamagedError, NotFoundError, SealcarError
+from sealcar_server.metrics_bucket import BucketMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,21 +24,28 @@ if TYPE_CHECKING:
     from sealcar_server.store.interface import Store
 
 _EVERY: Final = 60.0  # seconds between two counts
+_EVERY_OF_BUCKET: Final = 900.0
 _SHARE: Final = 20  # a count takes no more than one part in so many of the time
 _log: Final = structlog.get_logger("sealcar.metrics")
 
 
 class StoreMetrics:
-    """What the store holds."""
+    """What the store holds.
+
+    Attributes:
+        bucket: what was asked of the one that it is in.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self.bucket: Final = BucketMetrics(registry)
+
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"sealcar_store_{name}", text, registry=registry)
 
         self._packages = gauge(
             "packages",
             "Packages in the store; this and the next three are counted once a minute, less often "
-            "if that takes long.",
+            "if that takes long; in a bucket every 15 minutes.",
         )
         self._versions = gauge("versions", "Versions of packages.")
         self._generations = gauge("generations", "Generations of versions.")
@@ -110,7 +118,9 @@ class Counting(Closing):
                 self._figures.count(self._store, self._ending.is_set)
             except SealcarError as error:
                 _log.warning("the store can't be counted", reason=error.message)
-            pause = max(_EVERY, _SHARE * (time.monotonic() - begun))
+            # requests to a bucket cost money
+            every = _EVERY_OF_BUCKET if self._store.refresh else _EVERY
+            pause = max(every, _SHARE * (time.monotonic() - begun))
 
 
 def _free(path: Path) -> float:

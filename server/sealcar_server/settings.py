@@ -5,7 +5,7 @@ This table is all there is: reading, checking and the text of messages come from
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from sealcar_server import settings_kinds as kinds
 from sealcar_server.settings_sections import (
@@ -21,13 +21,15 @@ from sealcar_server.settings_sections import (
     PolicyFile,
     Prefetch,
     Rollback,
-    Spec,
-    Store,
     Tls,
     Traces,
     Transfer,
     Transit,
 )
+from sealcar_server.settings_store import Store
+
+if TYPE_CHECKING:
+    from sealcar_server.settings_spec import Spec
 
 __all__ = ["NAMED", "SECTIONS", "Key", "KeyInfo", "Log", "Section", "Settings", "keys_of"]
 

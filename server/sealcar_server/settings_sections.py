@@ -2,20 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from sealcar.address import Address
 from sealcar_server import settings_kinds as kinds
 from sealcar_server.keys.source import KeyUri
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What is allowed as a setting's value, and what the setting is for."""
-
-    kind: kinds.Kind[Any]
-    purpose: str
-
+from sealcar_server.settings_spec import Spec
 
 _STEP: Final = kinds.choice("require", "on", "off")
 
@@ -99,16 +91,6 @@ class Tls:
     trust_domain: Annotated[
         str | None, Spec(kinds.trust_domain(), "whose workloads may call at all")
     ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Store:
-    """[store]: where packages are."""
-
-    path: Annotated[Path, Spec(kinds.path(), "directory of the store")]
-    read_only: Annotated[
-        bool, Spec(kinds.boolean(), "true: nothing in the store is ever changed")
-    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import click
 
 from sealcar.cli import report
 from sealcar.errors import AlreadyExistsError, StorageError
+from sealcar_server.cli.first_bucket import FirstBucket
 from sealcar_server.cli.first_key import FILE, FirstKey
 from sealcar_server.cli.places import CONFIG, home
 from sealcar_server.endpoints.listening import ADMIN, DATA, socket_path
@@ -42,8 +43,8 @@ address = "off"
 
 [store]
 path = "store"
-
-[keys.default]
+{bucket}
+[keys.{alias}]
 {key}
 [policy]
 file = "policy.toml"
@@ -63,7 +64,7 @@ Made {folder}:
   sealcar.toml   settings
   policy.toml    who may do what: you ({uid}) may do everything but export-plain and reseal
   {key}
-  store/         sealed packages
+  {store}
   state/, run/   the daemon's memory; its sockets
 
 isolation = "none": the daemon will run as you, so your other programs aren't kept out of it. That
@@ -79,6 +80,7 @@ Next:
     epilog=report.examples(
         "sealcar init try && sealcar serve --config try/sealcar.toml",
         "sealcar init --key-uri vault:https://vault:8200/transit/sealcar --key-secret file:token",
+        "sealcar init node --bucket s3://models/sealcar --bucket-region eu-central-1",
     ),
 )
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
@@ -92,7 +94,25 @@ Next:
     metavar="file:PATH",
     help="File with what opens the key: a passphrase (for a new one too), a PIN, a token.",
 )
-def init(directory: Path | None, key_uri: str | None, key_secret: str | None) -> None:
+@click.option(
+    "--bucket",
+    metavar="s3://BUCKET/PREFIX",
+    help="Where the store is, instead of a directory. One that is there is joined: name its key.",
+)
+@click.option("--bucket-endpoint", metavar="URL", help="Of the service, if it isn't AWS's own.")
+@click.option("--bucket-region", metavar="NAME", help="Of the bucket; else us-east-1.")
+@click.option(
+    "--bucket-credentials",
+    metavar="file:PATH",
+    help="File of keys as AWS has it; else the environment, or the machine's identity.",
+)
+@click.option("--bucket-http", is_flag=True, help="The endpoint may be one without TLS.")
+def init(
+    directory: Path | None,
+    key_uri: str | None,
+    key_secret: str | None,
+    **options: str | bool | None,
+) -> None:
     """Make a first daemon's settings, key, policy, store and sockets' directories in DIRECTORY.
 
     Without DIRECTORY: $XDG_DATA_HOME/sealcar, or ~/.local/share/sealcar. There `sealcar serve`
@@ -103,14 +123,22 @@ def init(directory: Path | None, key_uri: str | None, key_secret: str | None) ->
     """
     folder = (directory or home()).absolute()
     key = FirstKey.asked(key_uri, key_secret)
-    create(folder, key)
+    bucket = FirstBucket.asked(options)
+    create(folder, key, bucket)
     config, socket = folder / CONFIG, folder / "run" / "default"
     click.echo(
-        _SAID.format(folder=folder, uid=os.getuid(), key=key.said(), config=config, socket=socket)
+        _SAID.format(
+            folder=folder,
+            uid=os.getuid(),
+            key=key.said(),
+            store=bucket.said() if bucket else "store/         sealed packages",
+            config=config,
+            socket=socket,
+        )
     )
 
 
-def create(folder: Path, key: FirstKey) -> None:
+def create(folder: Path, key: FirstKey, bucket: FirstBucket | None = None) -> None:
     """Make everything, the settings last: where they are, the rest is.
 
     Raises:
@@ -125,22 +153,31 @@ def create(folder: Path, key: FirstKey) -> None:
     for name in (CONFIG, _POLICY, FILE, "store", *_FOLDERS):
         if os.path.lexists(folder / name):
             raise AlreadyExistsError(f"{folder / name} exists; nothing was changed")
+    if bucket is not None and key.uri is None:
+        bucket.refuse_new_key()
     key.check()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in _FOLDERS:
             (folder / name).mkdir(mode=0o700)
         _write(folder / _POLICY, _GRANTS.format(uid=os.getuid()))
-        _found_store(folder, key)
-        _write(folder / CONFIG, _SETTINGS.format(key=key.settings()))
+        _found_store(folder, key, bucket)
+        there = (bucket.settings(), bucket.alias) if bucket else ("", "default")
+        settings = _SETTINGS.format(bucket=there[0], alias=there[1], key=key.settings())
+        _write(folder / CONFIG, settings)
     except OSError as error:
         raise StorageError(f"{error.filename}: {error.strerror}") from error
 
 
-def _found_store(folder: Path, key: FirstKey) -> None:
-    ring = KeyRing({"default": key.provider(folder)}, lifetime=0)
+def _found_store(folder: Path, key: FirstKey, bucket: FirstBucket | None) -> None:
+    alias = bucket.alias if bucket else "default"
+    ring = KeyRing({alias: key.provider(folder)}, lifetime=0)
     try:
-        create_store(folder / "store", ring, "default").close()
+        if bucket is None:
+            create_store(folder / "store", ring, alias).close()
+        else:
+            bucket.found(ring)
+            (folder / "store").mkdir(mode=0o700)
     finally:
         ring.close()
 

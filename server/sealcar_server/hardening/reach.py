@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.keys.source import KeyUri
     from sealcar_server.settings import Key, Settings
+    from sealcar_server.settings_store import Store
 
 _HTTPS: Final = 443
 _HTTP: Final = 80
@@ -70,6 +71,8 @@ def make_folders(settings: Settings) -> None:
     state = settings.daemon.state_dir
     for folder in (state, settings.admin.dir, settings.audit.dir or state / "audit"):
         trust.own_folder(folder)
+    if settings.store.bucket is not None:
+        trust.own_folder(settings.store.path)
     for listener in settings.listen.values():
         trust.shared_folder(listener.dir)
 
@@ -86,7 +89,7 @@ def of(settings: Settings) -> Reach:
         changed.append(settings.audit.dir)
     reach.places += [(path, CHANGE) for path in (*changed, *settings.hardening.writable)]
     reach.places += [(path, READ) for path in settings.hardening.readable]
-    reach.places.append((settings.store.path, READ if settings.store.read_only else CHANGE))
+    _add_store(reach, settings.store)
     kept = (settings.policy.file, settings.transit.signing_key, settings.transit.publishers)
     tls = settings.tls
     for file in (*kept, tls.certificate, tls.key, tls.client_ca):
@@ -102,6 +105,29 @@ def of(settings: Settings) -> Reach:
     return reach
 
 
+def _add_store(reach: Reach, store: Store) -> None:
+    if store.bucket is None:
+        reach.places.append((store.path, READ if store.read_only else CHANGE))
+        return
+    # copies are made there in any case
+    reach.places.append((store.path, CHANGE))
+    for file in (store.ca, store.credentials, _RESOLVER):
+        reach.places += _around(file, READ)
+    reach.connect |= {_DOMAIN, _port(store.endpoint or "https://")}
+    if store.credentials is None:
+        _add_aws(reach)
+
+
+def _add_aws(reach: Reach) -> None:
+    """Let AWS's own client find out who it is: from files, or from services of the machine."""
+    reach.connect |= {_HTTPS, _HTTP}
+    # no home is known of a user without a name, as containers have
+    reach.places += [(Path(os.path.expanduser("~/.aws")), READ)]  # noqa: PTH111
+    for name in _AWS_FILES:
+        if os.environ.get(name):
+            reach.places += _around(Path(os.environ[name]), READ)
+
+
 def _add_key(reach: Reach, alias: str, key: Key) -> None:
     # a key file gets new versions by being replaced
     right = CHANGE if key.uri.scheme == "file" else READ
@@ -112,12 +138,8 @@ def _add_key(reach: Reach, alias: str, key: Key) -> None:
     if scheme == "vault":
         reach.connect |= {_port(key.uri.address), _DOMAIN}
     elif scheme == "aws-kms":
-        reach.connect |= {_HTTPS, _HTTP, _DOMAIN, *_aws_ports(key.uri)}
-        # no home is known of a user without a name, as containers have
-        reach.places += [(Path(os.path.expanduser("~/.aws")), READ)]  # noqa: PTH111
-        for name in _AWS_FILES:
-            if os.environ.get(name):
-                reach.places += _around(Path(os.environ[name]), READ)
+        reach.connect |= {_DOMAIN, *_aws_ports(key.uri)}
+        _add_aws(reach)
     elif scheme not in FILES and (scheme != RECIPIENT or key.uri.parameters):
         # a token's library may speak to whatever it likes
         reach.anywhere.append(alias)

@@ -14,6 +14,7 @@ from sealcar_server.service.choosing import Choosing
 from sealcar_server.service.commit_check import CommitCheck
 from sealcar_server.service.entrance import Entrance
 from sealcar_server.service.exporting import Exporter
+from sealcar_server.service.following import Following
 from sealcar_server.service.forwarded import Forwarded
 from sealcar_server.service.gate import Gate
 from sealcar_server.service.importers import Importers, SealedImporter
@@ -101,6 +102,7 @@ class Service:
     key_exporter: KeyExporter
     prefetcher: Prefetcher
     standing: Standing
+    following: Following
 
     @classmethod
     def over(  # noqa: PLR0913  (what it is made of)
@@ -229,6 +231,7 @@ class Service:
             KeyExporter(opener, keyring, trail),
             prefetcher,
             Standing(prefetcher, gate, opener),
+            Following(store, remembered, uses),
         )
 
     def serve_behind(self, doors: Doors) -> None:
@@ -238,4 +241,5 @@ class Service:
 
     def close(self) -> None:
         """Abort every open transaction."""
+        self.following.close()
         self.payloads.close()

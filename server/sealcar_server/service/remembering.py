@@ -33,6 +33,11 @@ class Remembered:
                 self._opened.move_to_end(key)
             return found
 
+    def all(self) -> list[Key]:
+        """Return which generations are remembered."""
+        with self._lock:
+            return list(self._opened)
+
     def forget(self, key: Key) -> None:
         """Forget a generation; fine if it isn't remembered."""
         with self._lock:

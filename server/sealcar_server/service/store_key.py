@@ -79,6 +79,17 @@ def new_identity(keyring: KeyRing | Custody, kek_alias: str) -> StoreIdentity:
     return StoreIdentity(store_id, kek_alias, wrapped.version, wrapped.blob)
 
 
+def check_key(identity: StoreIdentity, keyring: KeyRing | Custody) -> None:
+    """Make sure that a store's key can be unwrapped.
+
+    Raises:
+        KeyRefusedError: the configuration has no such key, or it isn't this store's.
+        KeyUnavailableError: the key provider can't be reached.
+    """
+    wrapped = WrappedKey(identity.kek_version, identity.wrapped)
+    keyring.unwrap(identity.kek_alias, wrapped, _context(identity.store_id)).close()
+
+
 def create_store(path: Path, keyring: KeyRing | Custody, kek_alias: str) -> LocalStore:
     """Found a store in a directory; raises as `new_identity`.
 

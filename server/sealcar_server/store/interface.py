@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from sealcar_server.sealing.sealed_file import SealedFile
@@ -91,7 +90,13 @@ class Staging(Protocol):
 class Store(Protocol):
     """A store, open; safe to share between threads: as `local.LocalStore`."""
 
-    identity: StoreIdentity
+    @property
+    def identity(self) -> StoreIdentity:
+        """Which store this is, and its wrapped key."""
+
+    @property
+    def refresh(self) -> float:
+        """Seconds after which what others change is noticed; 0: nobody else changes it."""
 
     @property
     def read_only(self) -> bool:
@@ -163,8 +168,11 @@ class Store(Protocol):
     def stage_current(self, name: str, data: bytes) -> Pending:
         """Write a package's pointer beside, so that publishing it needs no more room."""
 
-    def follow(self, gone: Callable[[str, str, Sequence[int]], None]) -> None:
-        """Have this called when others removed generations: package, version and numbers."""
-
     def close(self) -> None:
         """Close the store; twice is fine."""
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""

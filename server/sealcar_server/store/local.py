@@ -37,7 +37,6 @@ from sealcar_server.store.staging import LocalStaging
 from sealcar_server.store.usage import FileUse, files_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -46,6 +45,8 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 class LocalStore(OwnFiles):
     """An open store; safe to share between threads."""
+
+    refresh: Final = 0.0  # no other daemon changes it
 
     @classmethod
     def create(cls, path: Path, identity: StoreIdentity) -> LocalStore:
@@ -189,9 +190,6 @@ class LocalStore(OwnFiles):
     def clean(self, *, only_look: bool = False) -> list[FileUse]:
         """Remove what dead processes left, unless it can't be done now; return its files."""
         return self._area.clean(only_look=only_look)
-
-    def follow(self, gone: Callable[[str, str, Sequence[int]], None]) -> None:
-        """Nobody else removes anything from a directory that a daemon has."""
 
     def _holds_any(self, name: str, version: str) -> bool:
         try:

@@ -125,6 +125,16 @@ class LocalStaging:
         """Take over a file of a shared asset; as `link_payload`."""
         return self._link(source, tuple(asset_path(uri, name)))
 
+    def files(self) -> list[tuple[str, ...]]:
+        """Return the steps to each file that was created or linked."""
+        return list(self._own)
+
+    def open_file(self, path: tuple[str, ...]) -> int:
+        """Return a read-only descriptor of one of `files`, which the caller owns."""
+        self._refuse_if_closed()
+        with self._directory.enter(*path[:-1]) as folder:
+            return folder.open_file(path[-1])
+
     def unlink_payloads(self) -> None:
         """Give up everything that was linked, so that it can be linked from another generation."""
         for path in [path for path, linked in self._own.items() if linked]:
@@ -182,9 +192,7 @@ class LocalStaging:
         return fd
 
     def _open(self, path: tuple[str, ...]) -> SealedFile:
-        self._refuse_if_closed()
-        with self._directory.enter(*path[:-1]) as folder:
-            return LocalFile(folder.open_file(path[-1]))
+        return LocalFile(self.open_file(path))
 
     def _link(self, source: Generation, path: tuple[str, ...]) -> str:
         with self._folder(path[:-1]) as folder:
