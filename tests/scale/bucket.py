@@ -68,6 +68,7 @@ class Bucket:
             "store.bucket": f"s3://{NAME}/{prefix}",
             "store.endpoint": self.endpoint,
             "store.region": REGION,
+            "store.allow_http": "true",
         }
 
     def operator(self) -> Any:  # noqa: ANN401  (boto3 makes its classes as it runs)

@@ -25,6 +25,7 @@ REPORT: Final = Path("build/scale/report.json")
 PARTS: Final[dict[str, Callable[[Plan, Bucket], list[dict[str, Any]]]]] = {
     "daemons": aggregate.measure,
     "fleet": fleet.measure,
+    "fleet-without-cache": fleet.measure_without_cache,
     "listing": listing.measure,
 }
 
