@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from support import flows
-from support.inference_servers import ROW, ask, needs, running
+from support import flows, pages
+from support.inference_servers import (
+    EXAMPLES,
+    LIBRARIES,
+    PATIENCE,
+    ROOT,
+    ROW,
+    ask,
+    needs,
+    running,
+    server_environment,
+)
 from support.inference_servers import answers_of_all as answers
 from support.segment_readers import mapped_by
 
@@ -31,6 +49,32 @@ def test_workers_of_uvicorn_share_one_segment(served: Served, port: int) -> None
     with running(served, "-m", "uvicorn", *settings):
         found = answers(f"http://127.0.0.1:{port}/infer", WORKERS, NUMBERS)
         assert_all_share_one_segment(served, found)
+
+
+def test_a_reader_of_the_page_gets_an_answer(served: Served, port: int, tmp_path: Path) -> None:
+    needs("fastapi", "uvicorn")
+    page = ROOT.joinpath("docs", "servers.md").read_text().replace("8000", str(port))
+    serve, query = pages.steps(page, "console")
+    shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
+    tmp_path.joinpath("row.json").write_text(json.dumps(NUMBERS))
+    path = f"{LIBRARIES / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**server_environment(served.daemon, PATH=path), "MODEL": "another"}
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"{serve.command} & wait"], env=env, cwd=tmp_path, start_new_session=True
+    ) as shell:
+        answer, deadline = "", time.monotonic() + PATIENCE
+        while not answer and time.monotonic() < deadline:
+            done = subprocess.run(
+                ["/bin/sh", "-c", query.command],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                check=False,
+            )
+            answer = done.stdout
+        os.killpg(shell.pid, signal.SIGTERM)
+    assert not query.missing(answer)
+    served.assert_answer(json.loads(answer)["y"])
 
 
 def test_children_of_gunicorn_answer_with_what_the_parent_loaded(served: Served, port: int) -> None:
