@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import os
 import select
 import socket
@@ -16,9 +15,10 @@ from google.protobuf.message import DecodeError
 from sealcar import details, protocol, tracing
 from sealcar._version import __version__
 from sealcar.errors import SealcarError, TimedOutError, UnavailableError, WrongStateError
-from sealcar.transfer.descriptors import close_all, receive, wait_at_most
+from sealcar.transfer.descriptors import close_all, wait_at_most
 from sealcar.transfer.dialling import RETRY, NoSharedMemoryError, dial
-from sealcar.transfer.rings import AttachedRing, Slots
+from sealcar.transfer.packets import next_packet
+from sealcar.transfer.rings import Rings, Slots
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from sealcar.transfer.location import Location
 
 _RINGS: Final = {"ring": False, "write_ring": True}
-# what a sandbox says that lets nobody receive descriptors
-_FORBIDDEN: Final = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP})
+# so many slots keep the daemon busy for each that waits here to be given back
+_BUSY: Final = 2
 _Result = TypeVar("_Result")
 
 
@@ -50,7 +50,7 @@ class DataConnection:
         wait_at_most(sock, timeout)
         self._watch = select.poll()
         self._watch.register(sock, select.POLLIN)
-        self._rings: dict[bool, AttachedRing] = {}
+        self._rings = Rings()
         self._handed: list[int] = []
         self.usable = True
         self.attested = pb.Attested()
@@ -166,22 +166,33 @@ class DataConnection:
         Raises:
             UnavailableError: the daemon has handed none over.
         """
-        try:
-            return self._rings[writable]
-        except KeyError:
-            raise self._broken(UnavailableError("the daemon handed no ring over")) from None
+        found = self._rings.get(writable=writable)
+        if found is None:
+            raise self._broken(UnavailableError("the daemon handed no ring over"))
+        return found
 
     def take(self, piece: pb.Piece, address: int) -> None:
         """Move a piece that was announced to its place, and let its slot be used again.
+
+        The daemon hears of several at once, and has others to fill until then; `release` must
+        follow the last piece.
 
         Raises:
             UnavailableError: it lies outside the ring, or the connection is gone.
             TimedOutError: nothing moved in time.
         """
-        source = self.ring(writable=False).address(piece.slot, piece.size)
+        ring = self.ring(writable=False)
         # at most one slot: memmove lets other threads run, a slice assignment wouldn't
-        ctypes.memmove(address, source, piece.size)
-        self.send(pb.ClientPacket(free=pb.Free(slots=[piece.slot])))
+        ctypes.memmove(address, ring.address(piece.slot, piece.size), piece.size)
+        ring.empty(piece.slot)
+        self.release(at_least=max(1, ring.slots // _BUSY))
+
+    def release(self, *, at_least: int = 1) -> None:
+        """Tell the daemon which slots it may use again, if there are so many; raises as `send`."""
+        ring = self._rings.get(writable=False)
+        slots = ring.emptied(at_least=at_least) if ring else []
+        if slots:
+            self.send(pb.ClientPacket(free=pb.Free(slots=slots)))
 
     def hand_over(self, piece: pb.Piece) -> bool:
         """Announce a piece that lies in its slot of the ring that this side writes.
@@ -231,9 +242,7 @@ class DataConnection:
         """Unmap the rings and close the socket. In a child this leaves the parent's untouched."""
         self.usable = False
         # in this order: the daemon counts their memory for as long as they are mapped
-        for ring in self._rings.values():
-            ring.close()
-        self._rings.clear()
+        self._rings.close()
         close_all(self._handed)
         self._handed.clear()
         self._sock.close()
@@ -256,15 +265,7 @@ class DataConnection:
 
     def _next(self) -> tuple[bytes, int | None]:
         """Return the next message and its descriptor; no bytes: the daemon has closed."""
-        try:
-            return receive(self._sock)
-        except ConnectionResetError:
-            # comes once, and before the packets that the daemon sent before it closed
-            return receive(self._sock)
-        except OSError as error:
-            if error.errno in _FORBIDDEN:
-                raise NoSharedMemoryError(f"descriptors can't be received: {error}") from error
-            raise
+        return next_packet(self._sock)
 
     def _guarded(self, receiving: Callable[[], _Result]) -> _Result:
         try:
@@ -280,13 +281,8 @@ class DataConnection:
 
     def _attach(self, packet: pb.DaemonPacket, descriptor: int, *, writable: bool) -> None:
         announced = packet.write_ring if writable else packet.ring
-        old = self._rings.pop(writable, None)
-        if old:
-            old.close()
         try:
-            self._rings[writable] = AttachedRing.take(
-                descriptor, announced.slots, announced.slot_size, writable=writable
-            )
+            self._rings.attach(descriptor, announced, writable=writable)
         except UnavailableError as error:
             raise self._broken(error) from None
         self.send(pb.ClientPacket(ring_mapped=pb.RingMapped()))

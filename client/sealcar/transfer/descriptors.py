@@ -75,6 +75,8 @@ def wait_at_most(sock: socket.socket, seconds: float) -> None:
 
 def passed(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     """Return the descriptors among a packet's ancillary data; the caller owns them."""
+    if not ancillary:
+        return []
     descriptors = array.array("i")
     for level, kind, payload in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

@@ -94,6 +94,7 @@ class Incoming:
             self._connection.take(piece, address + piece.offset)
             came[piece.offset] = piece.size
             arrived(piece.offset, piece.size)
+        self._connection.release()
         if packet.done.size != self.size or not _covers(came, self.size):
             raise TruncatedError("the daemon ended before every byte had come")
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sealcar.errors import UnavailableError
 from sealcar.transfer.descriptors import FIXED_SIZE, Exported, seals_of
 from sealcar.transfer.dialling import NoSharedMemoryError
+
+if TYPE_CHECKING:
+    from sealcar.v1 import data_socket_pb2 as pb
 
 
 class Slots:
@@ -27,6 +30,7 @@ class Slots:
             self._address = whole.address
         self.slots = slots
         self.slot_size = slot_size
+        self._emptied: list[int] = []
 
     def address(self, slot: int, size: int) -> int:
         """Return where a slot begins.
@@ -39,6 +43,17 @@ class Slots:
                 f"the daemon named {size} bytes in slot {slot}, outside its ring"
             )
         return self._address + slot * self.slot_size
+
+    def empty(self, slot: int) -> None:
+        """Note that what was in a slot isn't needed any more, and nobody was told yet."""
+        self._emptied.append(slot)
+
+    def emptied(self, *, at_least: int = 1) -> list[int]:
+        """Return the slots that somebody is told of now: all of them, or none if they are few."""
+        if len(self._emptied) < at_least:
+            return []
+        found, self._emptied = self._emptied, []
+        return found
 
     def close(self) -> None:
         """Unmap."""
@@ -79,3 +94,29 @@ class AttachedRing(Slots):
             return cls(descriptor, slots, slot_size, writable=writable)
         finally:
             os.close(descriptor)
+
+
+class Rings:
+    """The rings of one connection, by whether this side writes."""
+
+    def __init__(self) -> None:
+        self._attached: dict[bool, AttachedRing] = {}
+
+    def get(self, *, writable: bool) -> AttachedRing | None:
+        """Return the one that was handed over last."""
+        return self._attached.get(writable)
+
+    def attach(self, descriptor: int, announced: pb.Ring, *, writable: bool) -> None:
+        """Attach a ring in place of the one before, and close the descriptor; raises as it does."""
+        old = self._attached.pop(writable, None)
+        if old:
+            old.close()
+        self._attached[writable] = AttachedRing.take(
+            descriptor, announced.slots, announced.slot_size, writable=writable
+        )
+
+    def close(self) -> None:
+        """Unmap them."""
+        for ring in self._attached.values():
+            ring.close()
+        self._attached.clear()

@@ -39,6 +39,8 @@ _log: Final = structlog.get_logger("sealcar.data")
 _Result = TypeVar("_Result")
 _ATTEST_WITHIN: Final = 10.0
 _MAX_RELEASE: Final = 100
+# of these nothing is logged in passing, and what a transfer logs by itself has its request's id
+_OFTEN: Final = frozenset({"free", "piece"})
 # what brings begun work to its end, and what probes ask
 _WHILE_DRAINING: Final = frozenset({"abort", "commit", "state"})
 # what a probe in the daemon's own container may ask: it runs as the daemon's own user
@@ -83,8 +85,6 @@ class Connection:
                 self.close(None)
                 return
             self.since = time.monotonic()
-            if self.phase is not Phase.IDLE:  # else it is the next request's, if anybody's
-                request_ids.begin(self._request_id, self._span)
             self._dispatch(packet)
         except BlockingIOError:
             return
@@ -206,6 +206,9 @@ class Connection:
 
     def _dispatch(self, packet: pb.ClientPacket) -> None:
         kind = packet.WhichOneof("packet") or ""
+        if kind not in _OFTEN and self.phase is not Phase.IDLE:
+            # what comes while it is idle is the next request's, if anybody's
+            request_ids.begin(self._request_id, self._span)
         if self.phase is Phase.NEW:
             self._attest(packet)
         elif self.session is None and kind != _WITHOUT_SESSION:

@@ -29,21 +29,24 @@ class ReadOperation(Operation):
         super().__init__(connection, opened.permit)
         self._opened = opened
         self._source = SealedSource(opened.reader)
-        self._lending = Lending(SLOTS, self._source.spent)
+        self._slots = SLOTS
+        self._lending = Lending(self._slots, self._source.spent)
         self._leaving = False
         self._broken_off: SealcarError | None = None
 
     @property
     def waits_for_client(self) -> bool:
         """Whether nothing can go on before the client does something."""
-        return bool(self._connection.rings.lent)
+        lent = len(self._connection.rings.lent)
+        # a client gives back several slots at once, and waits for more while it holds a few
+        return lent >= self._slots or (self._leaving and lent > 0)
 
     def begin(self, ring: Ring) -> None:
         """Start moving bytes."""
         connection = self._connection
         connection.phase = Phase.MOVING
-        slots = min(ring.slots, self._source.count)
-        self._lending = Lending(slots, self._source.spent)
+        self._slots = min(ring.slots, self._source.count)
+        self._lending = Lending(self._slots, self._source.spent)
         engine = connection.door.services.engine
         self._flow = RingRead(self._source, ring, engine, self._announce, self._end_soon)
         self._flow.owner = connection.peer.principal.uid
@@ -52,7 +55,7 @@ class ReadOperation(Operation):
         except UnavailableError as error:
             self._flow.stop(error)
             return
-        for slot in range(slots):
+        for slot in range(self._slots):
             engine.put(self._flow, Token(slot))
 
     def stop(self, reason: SealcarError) -> None:
