@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from sealcar.errors import AlreadyExistsError
 from sealcar_server.access.policy import Grant, Policy, Right
 from sealcar_server.access.principal import Principal
 from sealcar_server.keys.file import FileProvider
@@ -18,7 +19,7 @@ from sealcar_server.service.assembly import Limits, Service
 from sealcar_server.service.custody import Custody
 from sealcar_server.service.metering import UNMETERED, Meter
 from sealcar_server.service.revocations import Revocations
-from sealcar_server.service.store_key import create_store
+from sealcar_server.service.store_key import create_store, new_identity
 from sealcar_server.service.values import (
     CommitValues,
     Imported,
@@ -27,6 +28,8 @@ from sealcar_server.service.values import (
     ScopeKey,
 )
 from sealcar_server.service.writing import OrderedSealer
+from sealcar_server.store.bucket.objects import Objects
+from sealcar_server.store.bucket.store import BucketStore
 from sealcar_server.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -41,11 +44,16 @@ if TYPE_CHECKING:
     from sealcar_server.service.packages import Packages
     from sealcar_server.service.payloads import Payloads
     from sealcar_server.service.transactions import Transaction
+    from sealcar_server.store.bucket.connection import Place
+    from sealcar_server.store.interface import Store
 
 ME = Principal("default", os.geteuid(), os.getegid())
 SOMEBODY = Principal("default", 4_000_000, 4_000_000)
 KEK = "main"
 MODEL = bytes(range(256)) * 8192  # three segments
+
+
+REFRESH: Final = 0.2  # seconds after which what others did in a bucket is noticed
 
 
 def everything_for(*uids: int) -> Policy:
@@ -75,6 +83,8 @@ class Running:
         more_keys: tuple[str, ...] = (),
         recipients: Mapping[str, bytes] | None = None,
         read_only: bool = False,
+        place: Place | None = None,
+        abandoned: float = 0,
     ) -> None:
         self.root, self.store_path = root, root / "store"
         self._stack = ExitStack()
@@ -97,12 +107,7 @@ class Running:
             return KeyRing({KEK: next(made, None) or FileProvider(kek), **more}, lifetime=60)
 
         self.keyring = self._stack.enter_context(Custody(ring, Revocations(state)))
-        found = (self.store_path / "store.json").exists()
-        self.store = self._stack.enter_context(
-            LocalStore.open(self.store_path, read_only=read_only)
-            if found
-            else create_store(self.store_path, self.keyring, KEK)
-        )
+        self.store = self._stack.enter_context(self._open(place, abandoned, read_only=read_only))
         self.service = Service.over(
             self.store,
             self.keyring,
@@ -114,6 +119,20 @@ class Running:
         )
         self._stack.callback(self.service.close)
         self.scratch = Scratch()
+
+    def _open(self, place: Place | None, abandoned: float, *, read_only: bool) -> Store:
+        if place is None:
+            found = (self.store_path / "store.json").exists()
+            if found:
+                return LocalStore.open(self.store_path, read_only=read_only)
+            return create_store(self.store_path, self.keyring, KEK)
+        self.store_path.mkdir(mode=0o700, exist_ok=True)
+        objects = Objects(place)
+        with suppress(AlreadyExistsError):
+            BucketStore.create(objects, new_identity(self.keyring, KEK))
+        return BucketStore.open(
+            self.store_path, objects, refresh=REFRESH, read_only=read_only, abandoned=abandoned
+        )
 
     @property
     def listing(self) -> Listing:

@@ -336,7 +336,7 @@ def test_an_asset_of_the_same_files_with_other_content_is_not_shared(running: Ru
 def misled(running: Running, alias: str, uri: str) -> None:
     """Have the index say that an asset with this plaintext is the one that package ocr has."""
     (folder,) = asset_folders(running.generation())
-    index = AssetIndex(running.store, StoreKey(running.store.identity, running.keyring))
+    index = AssetIndex(running.store, StoreKey(running.store, running.keyring))
     index.put(alias, uri, AssetEntry("ocr", "1", 1, sealed_uri(folder)))
 
 

@@ -126,7 +126,7 @@ class Service:
         """
         limits = limits or Limits()
         seen = Seen(state)
-        store_key = StoreKey(store.identity, keyring)
+        store_key = StoreKey(store, keyring)
         # asked for now, so that a daemon with the wrong key fails at its start, unless it is locked
         if not keyring.locked:
             store_key.open().close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar import names
 from sealcar.errors import (
+    ConflictError,
     DamagedError,
     NotAuthenticError,
     NotFoundError,
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from sealcar_server.sealing.derivation import PackageKeys
     from sealcar_server.service.rollback import Seen
     from sealcar_server.service.store_key import StoreKey
-    from sealcar_server.store.interface import Store
+    from sealcar_server.store.interface import Pending, Store
+
+_ATTEMPTS: Final = 16
 
 
 @dataclass(frozen=True)
@@ -144,19 +147,44 @@ class Pointers:
         Raises:
             NotAuthenticError: the pointer that would be replaced isn't authentic.
             KeyRefusedError, KeyUnavailableError, ExhaustedError, StorageError: the old one stands.
+            ConflictError: other daemons moved it all the time.
         """
         with self._turns.of(name):
-            data = self._store.read_current(name)
-            before = self._authentic(name, data) if data else None
-            last = before.sequence if before else 0
-            sequence = max(last, self._seen.pointer(name)) + 1
-            pointer = Pointer(name, version, generation, sequence).serialise()
-            with self._key.open() as keys:
-                written = tagged.tagged(pointer, keys)
-            with self._store.stage_current(name, written) as staged:
-                yield before.version if before else ""
-                staged.publish()
+            staged, sequence, before = self._staged(name, version, generation)
+            with staged:
+                yield before
+                try:
+                    staged.publish()
+                except ConflictError:
+                    sequence = self._move_on(name, version, generation)
             self._seen.saw_pointer(name, sequence)
+
+    def _move_on(self, name: str, version: str, generation: int) -> int:
+        """Move the pointer from where another daemon moved it meanwhile; return its sequence."""
+        for _ in range(_ATTEMPTS):
+            staged, sequence, _ = self._staged(name, version, generation)
+            with staged:
+                try:
+                    staged.publish()
+                except ConflictError:
+                    continue
+            return sequence
+        raise ConflictError(
+            f"{version} is there, and other daemons move the pointer to the current version all the"
+            f" time: make it current with `sealcar use {name}@{version}`"
+        )
+
+    def _staged(self, name: str, version: str, generation: int) -> tuple[Pending, int, str]:
+        """Return what is to replace the pointer, its sequence, and what it names so far."""
+        data = self._store.read_current(name)
+        before = self._authentic(name, data) if data else None
+        last = before.sequence if before else 0
+        sequence = max(last, self._seen.pointer(name)) + 1
+        pointer = Pointer(name, version, generation, sequence).serialise()
+        with self._key.open() as keys:
+            written = tagged.tagged(pointer, keys)
+        staged = self._store.stage_current(name, written)
+        return staged, sequence, before.version if before else ""
 
     def _authentic(self, name: str, data: bytes) -> Pointer:
         known = self._known.get(name)

@@ -185,7 +185,7 @@ class Rewrapper:
         identity = self._store.identity
         if not self._is_due(identity.kek_alias, identity.kek_version, wanted):
             return False
-        self._store_key.move(self._store)
+        self._store_key.move()
         return True
 
     def _one(

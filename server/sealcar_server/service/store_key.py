@@ -28,10 +28,10 @@ FORMAT: Final = "1"
 class StoreKey:
     """Leads from a store's identity to its key."""
 
-    def __init__(self, identity: StoreIdentity, keyring: Custody) -> None:
-        self._identity, self._keyring = identity, keyring
+    def __init__(self, store: Store, keyring: Custody) -> None:
+        self._store, self._keyring = store, keyring
 
-    def move(self, store: Store) -> None:
+    def move(self) -> None:
         """Put the key under the current version of its key-encryption key.
 
         Raises:
@@ -39,7 +39,7 @@ class StoreKey:
             KeyRefusedError, KeyUnavailableError: the key can't be had, or not be wrapped.
             ExhaustedError, StorageError: the store can't be written.
         """
-        before = self._identity
+        before = self._store.identity
         context = _context(before.store_id)
         old = WrappedKey(before.kek_version, before.wrapped)
         new = self._keyring.rewrap(before.kek_alias, old, context)
@@ -50,8 +50,7 @@ class StoreKey:
             if not hmac.compare_digest(was.view, became.view):
                 raise NotAuthenticError("the key provider rewrapped the store's key to another one")
         moved = replace(before, kek_version=new.version, wrapped=new.blob)
-        store.replace_identity(moved)
-        self._identity = moved
+        self._store.replace_identity(moved)
 
     def open(self) -> PackageKeys:
         """Return the store's keys, which the caller closes.
@@ -60,7 +59,7 @@ class StoreKey:
             KeyRefusedError: the configuration has no such key, or it isn't this store's.
             KeyUnavailableError: the key provider can't be reached.
         """
-        identity = self._identity
+        identity = self._store.identity
         wrapped = WrappedKey(identity.kek_version, identity.wrapped)
         root = self._keyring.unwrap(identity.kek_alias, wrapped, _context(identity.store_id))
         return PackageKeys(root, identity.store_id)

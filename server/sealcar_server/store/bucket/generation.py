@@ -116,9 +116,14 @@ class BucketGeneration:
                     area.remove(label)
 
     def _open(self, path: Sequence[str]) -> SealedFile:
-        key = self._key(path)
-        size, etag = self.parts.payloads.object(key)
-        return self.parts.files.open(key, size, etag)
+        try:
+            key = self._key(path)
+            size, etag = self.parts.payloads.object(key)
+            return self.parts.files.open(key, size, etag)
+        except NotFoundError:
+            # whoever asks now whether the generation is still there is told what is true now
+            self.parts.small.forget(self.of.manifest(self.number))
+            raise
 
     def _key(self, path: Sequence[str]) -> str:
         return self.of.payload(self.parts.payloads.ident(self.of, self.number, "/".join(path)))

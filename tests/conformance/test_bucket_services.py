@@ -1,0 +1,269 @@
+"""What a daemon does with packages, over a bucket that two share, each with a state of its own."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from support.services import ME, MODEL, REFRESH, Running
+
+from sealcar.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    NotFoundError,
+    WrongStateError,
+)
+from sealcar_server.service.pruning import Wanted
+from sealcar_server.service.values import ScopeKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.buckets import BucketServer
+
+BASE = ScopeKey("ocr", "", "det", "onnx")
+
+
+@contextmanager
+def pair(
+    server: BucketServer, tmp_path: Path, abandoned: float = 0
+) -> Iterator[tuple[Running, Running, str]]:
+    """Run two of them, with the same keys, over one bucket."""
+    bucket = server.make()
+    place = server.place(bucket)
+    with Running(tmp_path / "one", place=place, abandoned=abandoned) as one:
+        (tmp_path / "two").mkdir()
+        shutil.copy(tmp_path / "one" / "kek", tmp_path / "two" / "kek")
+        with Running(tmp_path / "two", place=place) as two:
+            yield one, two, bucket
+
+
+@pytest.fixture
+def both(s3_server: BucketServer, tmp_path: Path) -> Iterator[tuple[Running, Running, str]]:
+    with pair(s3_server, tmp_path) as made:
+        yield made
+
+
+def noticed(running: Running, number: int, name: str = "ocr", version: str = "1") -> None:
+    """Wait until a service knows that a generation is the newest; it has to be soon."""
+    end = time.monotonic() + 10 * REFRESH
+    while running.store.newest(name, version) != number:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_what_one_imports_the_other_lists_and_reads(both: tuple[Running, Running, str]) -> None:
+    one, two, _ = both
+    one.import_()
+    assert two.read(BASE) == MODEL
+    assert one.read(BASE) == MODEL
+    found = two.looking.get(ME, "ocr", "", 0)
+    assert found.generations == (1,)
+    assert found.versions == ("1",)
+    assert [each.name for each in two.listing.list(ME, "", ("", ""), 10)] == ["ocr"]
+    with pytest.raises(AlreadyExistsError):
+        two.import_()
+
+
+def test_a_variant_that_one_adds_is_read_by_the_other_and_nothing_is_copied(
+    both: tuple[Running, Running, str], s3_server: BucketServer
+) -> None:
+    one, two, bucket = both
+    one.import_()
+    assert two.read(BASE) == MODEL
+    one.add_variant(ScopeKey("ocr", "", "det", "qnn"), b"compiled by one")
+    noticed(two, 2)
+    assert two.read(ScopeKey("ocr", "", "det", "qnn")) == b"compiled by one"
+    assert two.read(BASE) == MODEL
+    payloads = [key for key in s3_server.keys(bucket) if "/p/" in key]
+    assert len(payloads) == 2
+    assert two.packages.verify(ME, "ocr", "1", 0, lambda *_: None).generation == 2
+
+
+def test_of_two_that_publish_at_once_both_variants_are_there(
+    both: tuple[Running, Running, str],
+) -> None:
+    one, two, _ = both
+    one.import_()
+    assert two.read(BASE) == MODEL
+    start = threading.Barrier(2)
+    errors: list[BaseException] = []
+
+    def write(running: Running, name: str) -> None:
+        try:
+            for number in range(3):
+                scope = ScopeKey("ocr", "", "det", f"{name}-{number}")
+                transaction = running.begin(scope)
+                running.write(transaction, "model.onnx", scope.variant.encode())
+                start.wait(20)
+                running.commit(transaction)
+        except BaseException as error:  # noqa: BLE001  (told below)
+            errors.append(error)
+            start.abort()
+
+    threads = [threading.Thread(target=write, args=pairs) for pairs in ((one, "one"), (two, "two"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    noticed(one, 7)
+    noticed(two, 7)
+    for running in (one, two):
+        for name in ("one", "two"):
+            for number in range(3):
+                variant = f"{name}-{number}"
+                assert running.read(ScopeKey("ocr", "", "det", variant)) == variant.encode()
+    # whoever came second left nothing of its first attempt
+    assert two.store.clean() == []
+
+
+def test_of_two_that_change_the_same_variant_one_is_told(
+    both: tuple[Running, Running, str],
+) -> None:
+    one, two, _ = both
+    one.import_()
+    scope = ScopeKey("ocr", "", "det", "qnn")
+    begun = [(running, running.begin(scope)) for running in (one, two)]
+    for running, transaction in begun:
+        running.write(transaction, "model.onnx", b"x")
+    one.commit(begun[0][1])
+    with pytest.raises(ConflictError):
+        two.commit(begun[1][1])
+    begun[1][1].abort()
+    assert two.store.clean() == []
+
+
+def test_of_two_imports_of_one_version_at_once_one_is_told(
+    both: tuple[Running, Running, str],
+) -> None:
+    one, two, _ = both
+    start = threading.Barrier(2)
+    outcomes: list[object] = []
+
+    def import_(running: Running) -> None:
+        start.wait(20)
+        try:
+            outcomes.append(running.import_("twice").generation)
+        except AlreadyExistsError as error:
+            outcomes.append(type(error))
+
+    threads = [threading.Thread(target=import_, args=(running,)) for running in (one, two)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, outcomes)) == ["1", str(AlreadyExistsError)]
+    for running in (one, two):
+        assert running.read(ScopeKey("twice", "", "det", "onnx")) == MODEL
+
+
+def test_versions_that_both_import_leave_one_pointer_to_one_of_them(
+    both: tuple[Running, Running, str],
+) -> None:
+    one, two, _ = both
+    one.import_(version="0")
+    threads = [
+        threading.Thread(target=running.import_, args=("ocr", version))
+        for running, version in ((one, "1"), (two, "2"))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    time.sleep(2 * REFRESH)
+    found = {running.looking.get(ME, "ocr", "", 0).summary.version for running in (one, two)}
+    assert len(found) == 1
+    assert found < {"1", "2"}
+
+
+def test_what_one_prunes_leaves_whole_what_others_refer_to(
+    both: tuple[Running, Running, str], s3_server: BucketServer
+) -> None:
+    one, two, bucket = both
+    one.import_()
+    for number in range(4):
+        (one, two)[number % 2].add_variant(ScopeKey("ocr", "", "det", "qnn"), b"%d" % number)
+        noticed((two, one)[number % 2], number + 2)
+    time.sleep(2 * REFRESH)
+    pruned = two.service.pruning.prune(ME, Wanted("ocr"))
+    assert [number for _, _, number in pruned.generations] == [3, 2, 1]
+    assert pruned.freed > 0
+    noticed(one, 5)
+    for running in (one, two):
+        assert running.packages.verify(ME, "ocr", "1", 0, lambda *_: None).generation == 5
+        assert running.packages.verify(ME, "ocr", "1", 4, lambda *_: None).generation == 4
+        assert running.read(BASE) == MODEL
+    # of the imported one, and of the last two that were compiled
+    assert len([key for key in s3_server.keys(bucket) if "/p/" in key]) == 3
+
+
+def test_a_number_that_was_pruned_is_never_used_again(
+    s3_server: BucketServer, tmp_path: Path
+) -> None:
+    with pair(s3_server, tmp_path, abandoned=3600) as (one, two, _):
+        one.import_()
+        late = two.store.stage("ocr", "1")
+        for number in range(3):
+            one.add_variant(ScopeKey("ocr", "", "det", "qnn"), b"%d" % number)
+        time.sleep(2 * REFRESH)
+        one.service.pruning.prune(ME, Wanted("ocr"))
+        with late, pytest.raises(ConflictError):
+            late.publish(b"{}", 2)
+        assert two.store.numbers("ocr", "1") == [4, 3]
+        assert two.read(BASE) == MODEL
+
+
+def test_what_one_removes_the_other_serves_no_longer(both: tuple[Running, Running, str]) -> None:
+    one, two, _ = both
+    one.import_()
+    one.import_(version="2")
+    exact = ScopeKey("ocr", "1", "det", "onnx", 1)
+    assert two.read(exact) == MODEL
+    one.service.removing.remove(ME, "ocr", "1", 0)
+    end = time.monotonic() + 10 * REFRESH
+    while True:
+        try:
+            two.read(exact)
+        except NotFoundError:
+            break
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert two.store.versions("ocr") == ["2"]
+
+
+def test_a_version_that_is_removed_while_another_daemon_publishes_stays_removed(
+    both: tuple[Running, Running, str],
+) -> None:
+    one, two, _ = both
+    one.import_()
+    one.import_(version="2")
+    late = two.begin(ScopeKey("ocr", "1", "det", "qnn"))
+    two.write(late, "model.onnx", b"late")
+    staging = late.staging
+    place = two.store.generation("ocr", "1", 1)
+    staging.link_payload(place, "det", "onnx", "model.onnx")
+    one.service.removing.remove(ME, "ocr", "1", 0)
+    with pytest.raises(ConflictError, match="removed meanwhile"):
+        staging.publish(b"{}", 2)
+    late.abort()
+    time.sleep(2 * REFRESH)
+    assert two.store.versions("ocr") == ["2"]
+    assert two.store.clean() == []
+
+
+def test_a_store_that_is_only_read_is_read(s3_server: BucketServer, tmp_path: Path) -> None:
+    place = s3_server.place(s3_server.make())
+    with Running(tmp_path / "one", place=place) as one:
+        one.import_()
+    with Running(tmp_path / "one", place=place, read_only=True) as reader:
+        assert reader.read(BASE) == MODEL
+        with pytest.raises(WrongStateError, match="read-only"):
+            reader.import_(version="2")
+        with pytest.raises(WrongStateError, match="read-only"):
+            reader.store.remove("ocr", "1", 1)
