@@ -11,7 +11,7 @@ from sealcar_server.hardening.ownership import require_private
 from sealcar_server.keys import private_file
 from sealcar_server.store.bucket.connection import Place
 from sealcar_server.store.bucket.objects import Objects
-from sealcar_server.store.bucket.store import BucketStore
+from sealcar_server.store.bucket.store import BucketStore, Options
 from sealcar_server.store.local import LocalStore
 from sealcar_server.store.places import IDENTITY
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from obstore.store import S3Credential
 
+    from sealcar_server.metrics_bucket import BucketMetrics
     from sealcar_server.settings_store import Store as Section
-    from sealcar_server.store.bucket.asking import Observer
     from sealcar_server.store.interface import Store
 
 _MOST: Final = 1 << 16  # bytes of credentials, or of certificates
@@ -30,12 +30,12 @@ _KEPT: Final = timedelta(minutes=5)  # credentials, before their file is read ag
 _OF_BUCKETS: Final = ("endpoint", "ca", "credentials")
 
 
-def open_store(section: Section, observer: Observer | None = None) -> Store:
+def open_store(section: Section, figures: BucketMetrics | None = None) -> Store:
     """Open the store.
 
     Args:
         section: of the settings.
-        observer: is told of every request to a bucket.
+        figures: are told of requests to a bucket, and of copies from there.
 
     Raises:
         ConfigurationError: a setting is wrong, or others can read or change what it names.
@@ -52,10 +52,14 @@ def open_store(section: Section, observer: Observer | None = None) -> Store:
         )
     return BucketStore.open(
         section.path,
-        Objects(place_of(section), observer),
-        refresh=section.refresh,
-        read_only=section.read_only,
-        abandoned=section.abandoned_after,
+        Objects(place_of(section), figures),
+        Options(
+            refresh=section.refresh,
+            cache_size=section.cache_size,
+            read_only=section.read_only,
+            abandoned=section.abandoned_after,
+            meter=figures,
+        ),
     )
 
 

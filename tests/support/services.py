@@ -29,7 +29,7 @@ from sealcar_server.service.values import (
 )
 from sealcar_server.service.writing import OrderedSealer
 from sealcar_server.store.bucket.objects import Objects
-from sealcar_server.store.bucket.store import BucketStore
+from sealcar_server.store.bucket.store import BucketStore, Options
 from sealcar_server.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -130,9 +130,8 @@ class Running:
         objects = Objects(place)
         with suppress(AlreadyExistsError):
             BucketStore.create(objects, new_identity(self.keyring, KEK))
-        return BucketStore.open(
-            self.store_path, objects, refresh=REFRESH, read_only=read_only, abandoned=abandoned
-        )
+        options = Options(refresh=REFRESH, read_only=read_only, abandoned=abandoned)
+        return BucketStore.open(self.store_path, objects, options)
 
     @property
     def listing(self) -> Listing:

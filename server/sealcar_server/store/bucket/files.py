@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sealcar_server.sealing.sealed_file import LocalFile
 from sealcar_server.store.failure import storing
 
 if TYPE_CHECKING:
     from sealcar_server.sealing.sealed_file import SealedFile
-    from sealcar_server.store.area import StagingArea
     from sealcar_server.store.bucket.objects import Objects
 
 _STEP: Final = 8 << 20  # bytes
@@ -27,6 +25,9 @@ class Files(Protocol):
             size: of it.
             etag: that it has to have whenever some of it is fetched.
         """
+
+    def close(self) -> None:
+        """Open nothing any more; twice is fine."""
 
 
 def fetch(objects: Objects, key: str, fd: int) -> None:
@@ -48,31 +49,3 @@ def fetch(objects: Objects, key: str, fd: int) -> None:
             while done < len(piece):
                 done += os.pwrite(fd, piece[done:], at + done)
         at += len(piece)
-
-
-class WholeFiles:
-    """Copies a payload to this machine before it is read.
-
-    Args:
-        objects: of the bucket.
-        area: where the copy is, without a name.
-    """
-
-    def __init__(self, objects: Objects, area: StagingArea) -> None:
-        self._objects, self._area = objects, area
-
-    def open(self, key: str, size: int, etag: str) -> SealedFile:
-        """Return a payload's ciphertext; as `Files`."""
-        del size, etag
-        label, directory = self._area.claim()
-        with directory, self._area.enter() as area:
-            try:
-                fd = directory.create_file("payload")
-            finally:
-                area.remove(label)
-        try:
-            fetch(self._objects, key, fd)
-        except BaseException:
-            os.close(fd)
-            raise
-        return LocalFile(fd)

@@ -43,7 +43,7 @@ class PendingObject(Closing):
         """Nothing was written beside; twice is fine."""
 
 
-class OwnObjects:
+class OwnObjects(Closing):
     """As `own_files.OwnFiles`; safe to share between threads.
 
     Args:
@@ -53,12 +53,16 @@ class OwnObjects:
     """
 
     def __init__(self, parts: Parts, identity: StoreIdentity, *, read_only: bool) -> None:
-        self._parts, self._identity, self.read_only = parts, identity, read_only
+        self._parts, self._identity, self._read_only = parts, identity, read_only
         self._serialised = identity.serialise()
 
-    def refuse_read_only(self) -> None:
-        """Return if the store may be changed; WrongStateError if not."""
-        if self.read_only:
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing in the bucket may be changed: then whatever would fails."""
+        return self._read_only
+
+    def _refuse_read_only(self) -> None:
+        if self._read_only:
             raise read_only()
 
     @property
@@ -74,16 +78,16 @@ class OwnObjects:
 
     def replace_identity(self, identity: StoreIdentity) -> None:
         """Write `store.json` anew; ConflictError if another daemon did meanwhile."""
-        self.refuse_read_only()
+        self._refuse_read_only()
         PendingObject(self._parts, keys.IDENTITY, identity.serialise()).publish()
 
-    def read_tombstone(self, of: Version) -> bytes | None:
+    def read_tombstone(self, name: str, version: str) -> bytes | None:
         """Return the tombstone of a version as it was written; None if there is none."""
-        return self._parts.small.get(of.tombstone, MAX_SIZE)
+        return self._parts.small.get(version_of(name, version).tombstone, MAX_SIZE)
 
-    def write_tombstone(self, of: Version, data: bytes) -> None:
+    def write_tombstone(self, name: str, version: str, data: bytes) -> None:
         """Mark a version as shredded."""
-        self._write(of.tombstone, data)
+        self._write(version_of(name, version).tombstone, data)
 
     def read_asset_entry(self, label: str) -> bytes | None:
         """Return what the index of equal assets has under a label; None if it has nothing."""
@@ -105,7 +109,7 @@ class OwnObjects:
 
     def remove_asset_entry(self, label: str) -> None:
         """Remove an entry of the index; fine if there is none."""
-        self.refuse_read_only()
+        self._refuse_read_only()
         key = keys.asset_entry(label)
         self._parts.objects.remove([key])
         self._parts.small.put(key, None)
@@ -116,11 +120,15 @@ class OwnObjects:
 
     def stage_current(self, name: str, data: bytes) -> PendingObject:
         """Have a package's pointer ready, to take the place of the one that was last read."""
-        self.refuse_read_only()
+        self._refuse_read_only()
         return PendingObject(self._parts, keys.current(store_package(name)), data)
 
+    def close(self) -> None:
+        """Ask nothing any more; twice is fine."""
+        self._parts.objects.close()
+
     def _write(self, key: str, data: bytes) -> None:
-        self.refuse_read_only()
+        self._refuse_read_only()
         self._parts.small.put(key, data, self._parts.objects.write(key, data))
 
 

@@ -6,30 +6,34 @@ one conditional write, and what another daemon changed is noticed within `refres
 
 from __future__ import annotations
 
+import fcntl
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sealcar.closing import Closing
 from sealcar.errors import (
     AlreadyExistsError,
     ConflictError,
     NotFoundError,
+    StorageError,
     UnknownFormatError,
 )
 from sealcar_server.store.area import LOCK, STAGING, StagingArea
-from sealcar_server.store.bucket.files import WholeFiles
+from sealcar_server.store.bucket.cache import Cache
+from sealcar_server.store.bucket.fetching import Fetcher
 from sealcar_server.store.bucket.generation import BucketGeneration, Parts
 from sealcar_server.store.bucket.keys import IDENTITY
 from sealcar_server.store.bucket.listings import Listings
 from sealcar_server.store.bucket.numbers import Numbers
-from sealcar_server.store.bucket.own_objects import OwnObjects, PendingObject, version_of
+from sealcar_server.store.bucket.own_objects import OwnObjects, version_of
 from sealcar_server.store.bucket.payloads import Payloads
 from sealcar_server.store.bucket.publishing import Publishing
 from sealcar_server.store.bucket.removing import Removing
 from sealcar_server.store.bucket.small import SmallObjects
 from sealcar_server.store.bucket.staging import BucketStaging
 from sealcar_server.store.directory import Directory
+from sealcar_server.store.failure import storing
 from sealcar_server.store.identity import MAX_IDENTITY, StoreIdentity
 from sealcar_server.store.places import store_package
 from sealcar_server.store.staging import LocalStaging
@@ -38,44 +42,61 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from sealcar_server.store.bucket.cache import CacheMeter
     from sealcar_server.store.bucket.files import Files
     from sealcar_server.store.bucket.objects import Objects
     from sealcar_server.store.usage import FileUse
 
-ABANDONED: Final = 86_400.0  # seconds
+_CACHE: Final = "cache"
 
 
-class BucketStore(Closing):
+@dataclass(frozen=True)
+class Options:
+    """What may be configured.
+
+    Attributes:
+        refresh: seconds after which what others changed is noticed.
+        cache_size: bytes of disk that copies of payloads may take.
+        read_only: nothing in the bucket is changed.
+        abandoned: seconds after which what nothing refers to was left by somebody who died.
+        meter: is told of the copies.
+    """
+
+    refresh: float = 10.0
+    cache_size: int = 10 << 30
+    read_only: bool = False
+    abandoned: float = 86_400.0
+    meter: CacheMeter | None = None
+
+
+class BucketStore(OwnObjects):
     """As `interface.Store`.
 
     Args:
         root: directory of this machine, for what is under way; belongs to this object.
-        objects: of the bucket.
+        objects: of the bucket; so do they.
+        files: opens payloads; and this.
         identity: of the store.
-        refresh: seconds after which what others changed is noticed.
-        read_only: nothing in the bucket is changed.
-        abandoned: seconds after which what nothing refers to was left by somebody who died.
+        options: what may be configured.
     """
 
     def __init__(
         self,
         root: Directory,
         objects: Objects,
+        files: Files,
         identity: StoreIdentity,
-        *,
-        refresh: float,
-        read_only: bool,
-        abandoned: float,
+        options: Options,
     ) -> None:
-        self._root, self._objects, self.refresh = root, objects, refresh
+        self._root, self._files, self.refresh = root, files, options.refresh
         self._area = StagingArea(root)
-        small, self._listings = SmallObjects(objects, refresh), Listings(objects, refresh)
+        small = SmallObjects(objects, options.refresh)
+        self._listings = Listings(objects, options.refresh)
         payloads = Payloads(objects, small, self._listings)
-        files: Files = WholeFiles(objects, self._area)
-        self._parts = Parts(objects, small, payloads, files, self._area)
+        parts = Parts(objects, small, payloads, files, self._area)
+        super().__init__(parts, identity, read_only=options.read_only)
         self._numbers = Numbers(small, self._listings)
-        self._removing = Removing(self._parts, self._listings, self._numbers, abandoned=abandoned)
-        self._own = OwnObjects(self._parts, identity, read_only=read_only)
+        self._removing = Removing(parts, self._listings, self._numbers, abandoned=options.abandoned)
 
     @staticmethod
     def create(objects: Objects, identity: StoreIdentity) -> None:
@@ -91,28 +112,18 @@ class BucketStore(Closing):
             raise AlreadyExistsError(f"{objects.place} holds a store already") from None
 
     @classmethod
-    def open(
-        cls,
-        path: Path,
-        objects: Objects,
-        *,
-        refresh: float,
-        read_only: bool = False,
-        abandoned: float = ABANDONED,
-    ) -> BucketStore:
+    def open(cls, path: Path, objects: Objects, options: Options) -> BucketStore:
         """Open a store, and clean up what dead processes left on this machine.
 
         Args:
-            path: directory of this machine, which is there.
+            path: directory of this machine, which is there; no other daemon uses it.
             objects: of the bucket; the store closes them.
-            refresh: seconds after which what others changed is noticed.
-            read_only: nothing in the bucket is changed.
-            abandoned: seconds after which what nothing refers to was left by somebody who died.
+            options: what may be configured.
 
         Raises:
             NotFoundError: there is no such directory.
             UnknownFormatError: the bucket holds no store, or one of a newer release.
-            NotAuthenticError: its `store.json` is damaged.
+            NotAuthenticError: its `store.json` is damaged, or others can write to the cache.
             StorageError: the bucket, or the directory, can't be read.
         """
         try:
@@ -121,34 +132,18 @@ class BucketStore(Closing):
             raise UnknownFormatError(
                 f"{objects.place} holds no {IDENTITY}: make a store with `sealcar init --bucket`"
             ) from None
-        root = Directory.open(path)
-        try:
+        with ExitStack() as undo:
+            root = undo.enter_context(Directory.open(path))
+            _claim(root, path)
             root.ensure(STAGING).close()
             with suppress(AlreadyExistsError):
                 os.close(root.create_file(LOCK))
-            store = cls(
-                root,
-                objects,
-                identity,
-                refresh=refresh,
-                read_only=read_only,
-                abandoned=abandoned,
-            )
-        except BaseException:
-            root.close()
-            raise
+            cache = Cache(root.ensure(_CACHE), options.cache_size, options.meter)
+            files = undo.enter_context(Fetcher(objects, cache, patience=objects.place.patience))
+            store = cls(root, objects, files, identity, options)
+            undo.pop_all()
         store._area.clean()
         return store
-
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing in the bucket may be changed."""
-        return self._own.read_only
-
-    @property
-    def identity(self) -> StoreIdentity:
-        """Which store this is, and its wrapped key."""
-        return self._own.identity
 
     def names(self) -> list[str]:
         """Return the names of packages, sorted."""
@@ -184,7 +179,7 @@ class BucketStore(Closing):
 
     def stage(self, name: str, version: str) -> BucketStaging:
         """Begin a new generation."""
-        self._own.refuse_read_only()
+        self._refuse_read_only()
         of = version_of(name, version)
         local = LocalStaging(self._root, self._area, of.name, of.version)
         return BucketStaging(local, Publishing(self._parts, self._numbers, of))
@@ -196,7 +191,7 @@ class BucketStore(Closing):
 
     def taking_out(self, name: str, version: str, number: int = 0) -> AbstractContextManager[None]:
         """Take out a generation or the whole version: gone inside, its objects at the end."""
-        self._own.refuse_read_only()
+        self._refuse_read_only()
         of = version_of(name, version)
         if number:
             return self._removing.generation(of, number)
@@ -213,47 +208,19 @@ class BucketStore(Closing):
         here = self._area.clean(only_look=only_look)
         return here + self._removing.clean(only_look=only_look)
 
-    def read_tombstone(self, name: str, version: str) -> bytes | None:
-        """Return the tombstone of a version as it was written; None if there is none."""
-        return self._own.read_tombstone(version_of(name, version))
-
-    def write_tombstone(self, name: str, version: str, data: bytes) -> None:
-        """Mark a version as shredded."""
-        self._own.write_tombstone(version_of(name, version), data)
-
-    def read_asset_entry(self, label: str) -> bytes | None:
-        """Return what the index of equal assets has under a label; None if it has nothing."""
-        return self._own.read_asset_entry(label)
-
-    def write_asset_entry(self, label: str, data: bytes) -> None:
-        """Write into the index of equal assets, in place of what is there."""
-        self._own.write_asset_entry(label, data)
-
-    def asset_entries(self) -> list[str]:
-        """Return the labels of the index of equal assets, sorted."""
-        return self._own.asset_entries()
-
-    def use_of_asset_entry(self, label: str) -> FileUse:
-        """Return which object an entry is; NotFoundError if there is none."""
-        return self._own.use_of_asset_entry(label)
-
-    def remove_asset_entry(self, label: str) -> None:
-        """Remove an entry of the index; fine if there is none."""
-        self._own.remove_asset_entry(label)
-
-    def replace_identity(self, identity: StoreIdentity) -> None:
-        """Write `store.json` anew; ConflictError if another daemon did meanwhile."""
-        self._own.replace_identity(identity)
-
-    def read_current(self, name: str) -> bytes | None:
-        """Return the pointer to the current version as it was written; None if there is none."""
-        return self._own.read_current(name)
-
-    def stage_current(self, name: str, data: bytes) -> PendingObject:
-        """Have a package's pointer ready, to take the place of the one that was last read."""
-        return self._own.stage_current(name, data)
-
     def close(self) -> None:
         """Close the store; twice is fine."""
+        self._files.close()
         self._root.close()
-        self._objects.close()
+        super().close()
+
+
+def _claim(root: Directory, path: Path) -> None:
+    """Be the only one who uses a directory for a bucket, until it is closed."""
+    with storing(f"locking {path}"):
+        try:
+            fcntl.flock(root.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StorageError(
+                f"another daemon has its copies in {path}: give each one a store.path of its own"
+            ) from None
