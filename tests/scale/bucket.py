@@ -62,14 +62,11 @@ class Bucket:
     access: str
     secret: str = field(repr=False)
 
-    def settings(self, prefix: str) -> dict[str, str]:
-        """Return what a daemon has set whose store is in this bucket, below a prefix."""
-        return {
-            "store.bucket": f"s3://{NAME}/{prefix}",
-            "store.endpoint": self.endpoint,
-            "store.region": REGION,
-            "store.allow_http": "true",
-        }
+    def options(self, prefix: str) -> tuple[str, ...]:
+        """Return those of `sealcar init` for a store that is in this bucket, below a prefix."""
+        where = f"s3://{NAME}/{prefix}"
+        service = ("--bucket-endpoint", self.endpoint, "--bucket-region", REGION, "--bucket-http")
+        return ("--bucket", where, *service)
 
     def operator(self) -> Any:  # noqa: ANN401  (boto3 makes its classes as it runs)
         """Return a client that may do everything."""

@@ -25,9 +25,10 @@ def measure(plan: Plan, bucket: Bucket) -> list[dict[str, Any]]:
     cluster = Cluster(folder, InBucket(bucket, _PREFIX), _SMALL)
     rows, there = [], 1
     for count in plan.packages:
-        with cluster.nodes(1) as (writer,), writer.connect(timeout=60) as client:
-            for number in range(there, count):
-                publish(client, _SMALL.planned(), f"more-{number}")
+        if count > there:
+            with cluster.nodes(1) as (writer,), writer.connect(timeout=60) as client:
+                for number in range(there, count):
+                    publish(client, _SMALL.planned(), f"more-{number}")
         there = max(there, count)
         with cluster.nodes(1) as (daemon,), daemon.connect(timeout=60) as client:
             for way in (FIRST, AGAIN):

@@ -24,25 +24,25 @@ _STARTING: Final = 60.0
 class Site(Protocol):
     """Where the store is."""
 
-    @property
-    def name(self) -> str:
-        """What it is called."""
+    def options(self) -> Sequence[str]:
+        """Return what `sealcar init` is told."""
 
     def settings(self) -> Mapping[str, str]:
-        """Return what a daemon of this site has set."""
+        """Return what a daemon has set besides."""
 
     def join(self, daemon: Daemon, first: Daemon) -> None:
         """Give a daemon that hasn't run yet the store that the first one made."""
 
 
-@dataclass(frozen=True)
 class OnDisk:
     """Each node has all of it on its disk: what a bucket is compared with."""
 
-    name: Final = "local disk"
+    def options(self) -> Sequence[str]:
+        """Return none."""
+        return ()
 
     def settings(self) -> Mapping[str, str]:
-        """Return what a daemon of this site has set."""
+        """Return none."""
         return {}
 
     def join(self, daemon: Daemon, first: Daemon) -> None:
@@ -64,14 +64,17 @@ class InBucket:
     bucket: Bucket
     prefix: str
     more: Mapping[str, str] = field(default_factory=dict)
-    name: Final = "bucket"
+
+    def options(self) -> Sequence[str]:
+        """Return where it is."""
+        return self.bucket.options(self.prefix)
 
     def settings(self) -> Mapping[str, str]:
-        """Return what a daemon of this site has set."""
-        return {**self.bucket.settings(self.prefix), **self.more}
+        """Return what is other than usual."""
+        return self.more
 
     def join(self, daemon: Daemon, first: Daemon) -> None:
-        """Nothing: it finds the store where the first one made it."""
+        """Do nothing: it found the store where the first one made it."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +127,14 @@ class Cluster:
                 shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _joined(self, name: str) -> Daemon:
-        daemon = self._made(name)
-        shutil.copyfile(self._first.folder / _KEK, daemon.folder / _KEK)
+        daemon = self._made(name, "--key-uri", f"file:{self._first.folder / _KEK}")
         self.site.join(daemon, self._first)
         return daemon
 
-    def _made(self, name: str) -> Daemon:
+    def _made(self, name: str, *options: str) -> Daemon:
         (self._folder / name).mkdir()
-        return Daemon(self._folder / name, settings=self.site.settings())
+        told = (*self.site.options(), *options)
+        return Daemon(self._folder / name, settings=self.site.settings(), init=told)
 
 
 @contextmanager

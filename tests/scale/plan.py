@@ -60,10 +60,10 @@ def quick(folder: Path) -> Plan:
     return Plan(
         folder,
         small,
-        (1, 2),
+        (1,),
         rounds=1,
         package=small,
-        packages=(1, 2),
+        packages=(2,),
         fleet=3,
         real=1,
         rate=5e7,
