@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# before whatever loads ONNX Runtime: keeps its event database off the disk
+import sealcar.ort  # noqa: F401
+
+# isort: split
 import onnxruntime_genai as genai
 
 if TYPE_CHECKING:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# before whatever loads ONNX Runtime: keeps its event database off the disk
+import sealcar.ort
+
+# isort: split
 from optimum.onnxruntime import ORTModelForSequenceClassification
 from transformers import AutoConfig
-
-import sealcar.ort
 
 if TYPE_CHECKING:
     from sealcar.client import Client

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from bench import tokens_model
-from support.inference_servers import needs, server_environment
+from support.inference_servers import assert_no_events, needs, server_environment
 
 from sealcar import publish
 
@@ -21,8 +21,7 @@ PACKAGE: Final = "chat"
 # the model that the daemon gives, from a folder without it, against the one of a folder with it
 PROGRAM: Final = """
 import json, sys
-import numpy, onnxruntime_genai as genai
-import genai_model, sealcar
+import genai_model, numpy, onnxruntime_genai as genai, sealcar
 
 def tokens(model):
     parameters = genai.GeneratorParams(model)
@@ -54,12 +53,13 @@ def test_a_language_model_of_genai_says_what_the_plain_one_does(
         client.catalogue.import_(plan)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, PACKAGE, str(settings), str(plain)],
-        env=server_environment(served.daemon),
+        env=server_environment(served),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert_no_events(served)
     said, want = json.loads(done.stdout)
     assert said == want
     assert len(said) > 4

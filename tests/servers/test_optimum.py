@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
-from support.inference_servers import ROOT, needs, server_environment
+from support.inference_servers import ROOT, assert_no_events, needs, server_environment
 
 from sealcar import publish
 
@@ -80,12 +80,13 @@ def test_an_ortmodel_of_optimum_answers_as_from_files(served: Served, tmp_path: 
         client.catalogue.import_(publish.plan(model, name=PACKAGE))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, PACKAGE, str(settings), str(plain)],
-        env=server_environment(served.daemon, LIBRARIES),
+        env=server_environment(served, LIBRARIES),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert_no_events(served)
     sealed, usual = json.loads(done.stdout.splitlines()[-1])
     np.testing.assert_allclose(sealed, usual, rtol=1e-5)
     assert np.ptp(sealed) > 1e-3

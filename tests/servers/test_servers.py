@@ -58,7 +58,7 @@ def test_a_reader_of_the_page_gets_an_answer(served: Served, port: int, tmp_path
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
     tmp_path.joinpath("row.json").write_text(json.dumps(NUMBERS))
     path = f"{LIBRARIES / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = {**server_environment(served.daemon, PATH=path), "MODEL": "another"}
+    env = server_environment(served, PATH=path, MODEL="another")
     with subprocess.Popen(
         ["/bin/sh", "-c", f"{serve.command} & wait"], env=env, cwd=tmp_path, start_new_session=True
     ) as shell:

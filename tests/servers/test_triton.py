@@ -14,8 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from support.daemon import environment
-from support.inference_servers import EXAMPLES, ROOT, ROW, ask, needs, running
+from support.inference_servers import EXAMPLES, ROOT, ROW, ask, needs, running, server_environment
 from support.segment_readers import mapped_by
 
 if TYPE_CHECKING:
@@ -49,12 +48,11 @@ def triton_environment(served: Served) -> Mapping[str, str]:
     shared = sysconfig.get_config_var("LIBDIR")
     if not Path(shared, str(sysconfig.get_config_var("INSTSONAME"))).exists():
         pytest.skip("this Python has no shared library, which Triton's backend embeds")
-    extra = {
-        "SEALCAR_SOCKET": str(served.daemon.socket),
+    paths = {
         "PATH": f"{HOME / 'bin'}:/usr/bin:/bin",
         "LD_LIBRARY_PATH": f"{SITE / 'nvidia_pytriton.libs'}:{shared}",
     }
-    return {name: value for name, value in environment(extra).items() if name != "PYTHONPATH"}
+    return server_environment(served, SITE, **paths)
 
 
 def children(pid: int) -> list[int]:

@@ -21,6 +21,8 @@ import pytest
 from support import flows, models
 from support.daemon import Daemon, environment
 
+from sealcar.ort import runtime
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -42,10 +44,11 @@ _QUIET: Final = {
 
 
 class Served(NamedTuple):
-    """A daemon with a package, and what its model answers to `ROW`."""
+    """A daemon with a package, what its model answers to `ROW`, and where servers may cache."""
 
     daemon: Daemon
     want: NDArray[np.float32]
+    cache: Path
 
     def assert_answer(self, answer: object) -> None:
         flows.assert_equal_answers(np.array(answer, np.float32).reshape(self.want.shape), self.want)
@@ -60,7 +63,8 @@ def served(folder: Path) -> Iterator[Served]:
     with Daemon(folder) as daemon:
         with daemon.connect() as client:
             flows.publish_model(client, folder / "s", PACKAGE, model=model, weights=weights)
-        yield Served(daemon, flows.on_cpu(whole.SerializeToString(), models.sample_input()))
+        want = flows.on_cpu(whole.SerializeToString(), models.sample_input())
+        yield Served(daemon, want, folder / "cache")
 
 
 def needs(*modules: str, libraries: Path = LIBRARIES, target: str = "servers") -> None:
@@ -70,13 +74,22 @@ def needs(*modules: str, libraries: Path = LIBRARIES, target: str = "servers") -
         pytest.skip(f"{', '.join(missing)} isn't installed; `make {target}` installs it")
 
 
-def server_environment(
-    daemon: Daemon, libraries: Path = LIBRARIES, **extra: str
-) -> Mapping[str, str]:
-    """Return what a server is started with."""
+def server_environment(served: Served, libraries: Path = LIBRARIES, **extra: str) -> dict[str, str]:
+    """Return what a server is started with; nobody switched ONNX Runtime's event database off."""
     path = os.pathsep.join((str(EXAMPLES), str(libraries), os.environ.get("PYTHONPATH", "")))
-    ours = {"SEALCAR_SOCKET": str(daemon.socket), "MODEL": PACKAGE, "PYTHONPATH": path}
-    return environment({**_QUIET, **ours, **extra})
+    ours = {
+        "SEALCAR_SOCKET": str(served.daemon.socket),
+        "MODEL": PACKAGE,
+        "PYTHONPATH": path,
+        "XDG_CACHE_HOME": str(served.cache),
+    }
+    found = environment({**_QUIET, **ours, **extra})
+    return {key: value for key, value in found.items() if key != runtime.SWITCH}
+
+
+def assert_no_events(served: Served) -> None:
+    """Assert that no server has let ONNX Runtime write its events to the disk."""
+    assert list(served.cache.rglob("onnxruntime.db")) == []
 
 
 @contextmanager
@@ -85,12 +98,12 @@ def running(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server as long as the block runs: a Python program, unless `env` says otherwise."""
     program = [sys.executable, *command] if env is None else [*command]
-    given = server_environment(served.daemon) if env is None else env
-    with subprocess.Popen(program, env=given) as process:
+    with subprocess.Popen(program, env=env or server_environment(served)) as process:
         try:
             yield process
         finally:
             process.terminate()
+    assert_no_events(served)
 
 
 def ask(url: str, question: object) -> dict[str, Any]:
