@@ -16,6 +16,7 @@ from sealcar.transfer.descriptors import Exported
 PIECE: Final = 1 << 20
 _HUGE_FROM: Final = 4 << 20
 _PAGE: Final = mmap.PAGESIZE
+_POPULATE_READ: Final = 22  # the mmap module of Python 3.11 doesn't name it
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -69,6 +70,11 @@ def advise_huge(address: int, size: int) -> None:
     if size >= _HUGE_FROM:
         first = -(-address // _PAGE) * _PAGE
         _libc.madvise(first, (address + size) // _PAGE * _PAGE - first, mmap.MADV_HUGEPAGE)
+
+
+def populate(address: int, size: int) -> bool:
+    """Have pages that are to be read in this process's tables; False: Linux 5.14 first can."""
+    return not _libc.madvise(address, size, _POPULATE_READ)
 
 
 def give_back(address: int, size: int, *, surely: bool = False) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import InvalidNameError, UnavailableError, WrongStateError
 from sealcar.transfer.descriptors import FIXED_SIZE, Exported, Seal, seals_of
+from sealcar.transfer.populating import Populating
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class SegmentMemory:
         with Exported(self._map) as whole:
             self.address = whole.address
         self.size = size
+        self._ahead = Populating(self._map, self.address)
 
     def view(self) -> memoryview:
         """Return a read-only view; the memory can't be closed while it or a part of it lives."""
@@ -58,6 +60,7 @@ class SegmentMemory:
         Raises:
             WrongStateError: somebody still holds a view.
         """
+        self._ahead.end()
         try:
             self._map.close()
         except BufferError:
