@@ -63,7 +63,7 @@ def quick(folder: Path) -> Plan:
         (1,),
         rounds=1,
         package=small,
-        packages=(2,),
+        packages=(1,),
         fleet=3,
         real=1,
         rate=5e7,
