@@ -83,6 +83,16 @@ class BucketServer:
         """Return the objects of a store in a bucket."""
         return Objects(self.place(bucket), observer)
 
+    def options(self, bucket: str, port: int = 0) -> tuple[str, ...]:
+        """Return the options of `sealcar init` for a store there."""
+        return (
+            f"--bucket=s3://{bucket}/a/store",
+            f"--bucket-endpoint=http://127.0.0.1:{port or self.port}",
+            f"--bucket-region={REGION}",
+            f"--bucket-credentials=file:{self.credentials}",
+            "--bucket-http",
+        )
+
     def keys(self, bucket: str) -> list[str]:
         """Return all keys of a bucket."""
         pages = self.operator.get_paginator("list_objects_v2").paginate(Bucket=bucket)

@@ -56,6 +56,11 @@ class Meaning:
             RolledBackError: it is older than `least`, than what was seen, or than is pinned.
         """
         newest, seen, leaving = self._look(name, version)
+        if self.store.refresh and newest < max(least, seen.generation if seen else 0):
+            # what others did may be known in part only
+            self.store.look_anew(name, version)
+            self.pointers.departures.settle(name, version)
+            newest, seen, leaving = self._look(name, version)
         least = max(least, seen.generation if seen else 0)
         if newest < max(least, 1):
             self.pointers.tombstones.refuse(name, version)

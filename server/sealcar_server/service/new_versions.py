@@ -78,6 +78,7 @@ class NewVersions:
 
     def _number(self, name: str, version: str) -> int:
         names.store_name(version, "version")
+        self.pointers.departures.settle(name, version)
         seen = self.seen.package(name, version)
         removed = seen.removed if seen else 0
         buried = self.pointers.tombstones.raised(name, version)

@@ -194,7 +194,11 @@ class Opener:
         return opened
 
     def _check_seen(self, opened: OpenedPackage, key: bytes) -> None:
-        seen = self._seen.package(opened.place.name, opened.place.version)
+        name, version = opened.place.name, opened.place.version
+        if not opened.record.previous:
+            # the first of its line: another daemon may have removed what was seen before
+            self._pointers.departures.settle(name, version)
+        seen = self._seen.package(name, version)
         check_history(self._store, opened, seen)
         check_key(seen, key)
 

@@ -20,6 +20,7 @@ from sealcar_server.access.policy import unknown_package
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service import tagged
+from sealcar_server.service.departures import Departures
 from sealcar_server.service.tombstones import Tombstones
 from sealcar_server.service.turns import Turns
 
@@ -73,10 +74,12 @@ class Pointers:
 
     Attributes:
         tombstones: in place of versions that can't be pointed at any more.
+        departures: tell of versions that other daemons removed.
     """
 
     def __init__(self, store: Store, key: StoreKey, seen: Seen) -> None:
         self.tombstones: Final = Tombstones(store, key)
+        self.departures: Final = Departures(store, key, seen)
         self._store, self._key, self._seen = store, key, seen
         self._turns = Turns()
         self._known: dict[str, tuple[bytes, Pointer]] = {}

@@ -147,7 +147,9 @@ class Removing:
                     f"{version} is the current version: make another one current before,"
                     f" with `sealcar use {name}@{others[-1]}`"
                 )
-            self._seen.leaving(name, version, max(numbers, default=0))
+            newest = max(numbers, default=0)
+            self._pointers.departures.note(name, version, newest)
+            self._seen.leaving(name, version, newest)
             try:
                 cleaning.enter_context(self._store.taking_out(name, version))
             finally:

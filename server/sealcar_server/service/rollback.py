@@ -115,6 +115,19 @@ class Seen:
             self._packages[name, version] = replace(known, generation=last, removed=last)
             self._save()
 
+    def departed(self, name: str, version: str, generation: int) -> None:
+        """Remember that another daemon removed a version, whose newest generation this was."""
+        with self._lock:
+            known = self._packages.get((name, version), Sighting(0, b""))
+            now = replace(
+                known,
+                generation=max(known.generation, generation),
+                removed=max(known.removed, generation),
+            )
+            if now != known:
+                self._packages[name, version] = now
+                self._save()
+
     def stays(self, name: str, version: str) -> None:
         """Forget that a version was about to be removed."""
         with self._lock:

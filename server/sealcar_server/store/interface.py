@@ -144,6 +144,15 @@ class Store(Protocol):
     def write_tombstone(self, name: str, version: str, data: bytes) -> None:
         """Mark a version as shredded, durably."""
 
+    def read_departure(self, name: str, version: str) -> bytes | None:
+        """Return what a daemon noted of a version that it removed; None if there is nothing."""
+
+    def write_departure(self, name: str, version: str, data: bytes) -> None:
+        """Note of a version, for other daemons, that it is removed."""
+
+    def look_anew(self, name: str, version: str) -> None:
+        """Believe nothing that is remembered of a version's generations."""
+
     def read_asset_entry(self, label: str) -> bytes | None:
         """Return what the index of equal assets has under a label; None if it has nothing."""
 

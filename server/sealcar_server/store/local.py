@@ -191,6 +191,15 @@ class LocalStore(OwnFiles):
         """Remove what dead processes left, unless it can't be done now; return its files."""
         return self._area.clean(only_look=only_look)
 
+    def read_departure(self, name: str, version: str) -> None:
+        """Return None: nobody else removes anything from a directory."""
+
+    def write_departure(self, name: str, version: str, data: bytes) -> None:
+        """Write nothing: there is nobody who would read it."""
+
+    def look_anew(self, name: str, version: str) -> None:
+        """Nothing is remembered."""
+
     def _holds_any(self, name: str, version: str) -> bool:
         try:
             return bool(self.numbers(name, version))

@@ -4,6 +4,7 @@
     assets/LABEL                        where an equal shared asset lies
     NAME/current                        the version that an empty version means
     NAME/VERSION/tombstone              what is left of it once it is shredded
+    NAME/VERSION/removed                up to which generation it was removed as a whole
     NAME/VERSION/p/ID                   a payload, of whichever generations refer to it
     NAME/VERSION/g/N/references-H.json  which payload lies where, for the manifest whose hash is H
     NAME/VERSION/g/N/manifest.json      a generation is there when this is; empty: it was removed
@@ -28,6 +29,7 @@ from sealcar_server.store.places import CURRENT, EQUAL_ASSETS, IDENTITY
 __all__ = ["CURRENT", "EQUAL_ASSETS", "IDENTITY"]
 
 _PAYLOADS: Final = "p"
+_DEPARTURE: Final = "removed"
 _HASH: Final = 32  # hexadecimal digits
 ID: Final = re.compile(r"[0-9a-f]{32}")
 _STORE_NAME: Final = r"[a-z0-9][a-z0-9._+-]{0,63}"
@@ -55,6 +57,11 @@ class Version:
     def tombstone(self) -> str:
         """Key of what is left of it."""
         return f"{self.prefix}/{TOMBSTONE}"
+
+    @property
+    def departure(self) -> str:
+        """Key of what is noted when it is removed."""
+        return f"{self.prefix}/{_DEPARTURE}"
 
     def manifest(self, number: int) -> str:
         """Return the key of a generation's manifest."""

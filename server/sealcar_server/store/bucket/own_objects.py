@@ -89,6 +89,14 @@ class OwnObjects(Closing):
         """Mark a version as shredded."""
         self._write(version_of(name, version).tombstone, data)
 
+    def read_departure(self, name: str, version: str) -> bytes | None:
+        """Return what a daemon noted of a version that it removed; None if there is nothing."""
+        return self._parts.small.now(version_of(name, version).departure, MAX_SIZE).data
+
+    def write_departure(self, name: str, version: str, data: bytes) -> None:
+        """Note of a version, for other daemons, that it is removed."""
+        self._write(version_of(name, version).departure, data)
+
     def read_asset_entry(self, label: str) -> bytes | None:
         """Return what the index of equal assets has under a label; None if it has nothing."""
         return self._parts.small.get(keys.asset_entry(label), MAX_SIZE)

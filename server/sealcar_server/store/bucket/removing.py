@@ -80,10 +80,12 @@ class Removing:
         finally:
             # again, until nobody has published meanwhile
             for _ in range(_SWEEPS):
-                left = self._parts.objects.listed(of.prefix)
+                left = [one.key for one in self._parts.objects.listed(of.prefix)]
+                # what others are told stays
+                left = [key for key in left if key != of.departure]
                 if not left:
                     break
-                self._remove([one.key for one in left])
+                self._remove(left)
             self._listings.forget()
 
     def usage(self, of: Version, number: int) -> list[FileUse]:

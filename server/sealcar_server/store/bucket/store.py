@@ -184,6 +184,10 @@ class BucketStore(OwnObjects):
         local = LocalStaging(self._root, self._area, of.name, of.version)
         return BucketStaging(local, Publishing(self._parts, self._numbers, of))
 
+    def look_anew(self, name: str, version: str) -> None:
+        """Believe nothing that is remembered of a version's generations."""
+        self._numbers.changed(version_of(name, version))
+
     def remove(self, name: str, version: str, number: int) -> None:
         """Remove a generation."""
         with self.taking_out(name, version, number):

@@ -1,0 +1,65 @@
+"""Versions that were removed, for other daemons that have the same store.
+
+Each remembers what it has seen, and takes what is older for a rollback. Of a version that another
+one removed it learns from a small object under the store's own key, and from nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from sealcar import names
+from sealcar.errors import NotAuthenticError
+from sealcar_server.sealing.fields import Fields
+from sealcar_server.sealing.strictjson import strict_json
+from sealcar_server.service import tagged
+
+if TYPE_CHECKING:
+    from sealcar_server.service.rollback import Seen
+    from sealcar_server.service.store_key import StoreKey
+    from sealcar_server.store.interface import Store
+
+_WHAT: Final = "the note of a removed version"
+
+
+class Departures:
+    """Reads and writes notes; safe to share between threads. Nothing at all where nobody shares."""
+
+    def __init__(self, store: Store, key: StoreKey, seen: Seen) -> None:
+        self._store, self._key, self._seen = store, key, seen
+
+    def note(self, name: str, version: str, generation: int) -> None:
+        """Tell other daemons that a version is removed, whose newest generation this was.
+
+        Raises:
+            KeyRefusedError, KeyUnavailableError: the store's key can't be had.
+            ExhaustedError, StorageError: it can't be written.
+        """
+        if self._store.refresh and generation:
+            value = {"name": name, "version": version, "removed": generation}
+            text = json.dumps(value, separators=(",", ":")).encode()
+            with self._key.open() as keys:
+                data = tagged.tagged(text, keys)
+            self._store.write_departure(name, version, data)
+
+    def settle(self, name: str, version: str) -> None:
+        """Remember that a version was removed, if another daemon says so.
+
+        Raises:
+            NotAuthenticError: the note isn't the store's.
+            KeyRefusedError, KeyUnavailableError: the store's key can't be had.
+        """
+        data = self._store.read_departure(name, version) if self._store.refresh else None
+        if data is None:
+            return
+        text, tag = tagged.parsed(data, _WHAT)
+        with self._key.open() as keys:
+            keys.verify_tag(text, tag)
+        fields = Fields(strict_json(text, _WHAT, error=NotAuthenticError), what=_WHAT)
+        found = fields.text("name", names.store_name), fields.text("version", names.store_name)
+        removed = fields.integer("removed", 1)
+        fields.end()
+        if found != (name, version):
+            raise NotAuthenticError(f"{_WHAT} is {'@'.join(found)}'s")
+        self._seen.departed(name, version, removed)
