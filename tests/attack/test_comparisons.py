@@ -39,6 +39,8 @@ PUBLIC: Final = {
     "bytes(content.view[:len(passphrase.TITLE)]) == passphrase.TITLE": "how a file begins",
     "key != name": "a name in a manifest",
     "self._client.token == used": "the daemon's own, twice",
+    "one.key != own": "names of objects in a bucket",
+    "key != of.departure": "names of objects in a bucket",
 }
 KINDS: Final = (ast.Eq, ast.NotEq)
 
