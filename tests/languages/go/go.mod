@@ -3,6 +3,7 @@ module sealcar.test/client
 go 1.25.0
 
 require (
+	github.com/yalue/onnxruntime_go v1.27.0
 	google.golang.org/grpc v1.81.0
 	google.golang.org/protobuf v1.36.12
 )

@@ -8,17 +8,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	pb "sealcar.test/client/sealcar/v1"
+	"sealcar.test/client/sealed"
 )
 
 const pieceSize = 512 << 10
@@ -37,25 +35,6 @@ func list(ctx context.Context, line *grpc.ClientConn) ([]string, error) {
 		if request.PageToken = page.NextPageToken; request.PageToken == "" {
 			return names, nil
 		}
-	}
-}
-
-// A payload counts only when its stream ended without an error.
-func read(ctx context.Context, payloads pb.PayloadsClient, scope *pb.Scope, name string) ([]byte, error) {
-	stream, err := payloads.Read(ctx, &pb.ReadRequest{Scope: scope, Name: name})
-	if err != nil {
-		return nil, err
-	}
-	var whole []byte
-	for {
-		piece, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return whole, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		whole = append(whole, piece.Data...)
 	}
 }
 
@@ -78,7 +57,7 @@ func write(ctx context.Context, payloads pb.PayloadsClient, id []byte, name stri
 func run(socket string, scope *pb.Scope, payload, variant string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	line, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	line, err := sealed.Connect(socket)
 	if err != nil {
 		return err
 	}
@@ -92,11 +71,11 @@ func run(socket string, scope *pb.Scope, payload, variant string) error {
 	if err != nil {
 		return err
 	}
-	data, err := read(ctx, payloads, opened.Scope, payload)
+	data, err := sealed.Read(ctx, payloads, opened.Scope, payload)
 	if err != nil {
 		return err
 	}
-	model, err := read(ctx, payloads, opened.Scope, "model.onnx")
+	model, err := sealed.Read(ctx, payloads, opened.Scope, "model.onnx")
 	if err != nil {
 		return err
 	}

@@ -2,26 +2,18 @@
 //
 //   node main.js SOCKET PACKAGE COMPONENT VARIANT PAYLOAD NEW_VARIANT
 import { createHash } from "node:crypto";
-import { credentials, type ServiceError } from "@grpc/grpc-js";
+import { credentials } from "@grpc/grpc-js";
 import { PayloadKind, Scope } from "./generated/sealcar/v1/common";
 import { ListRequest, type ListResponse, PackageStoreClient } from "./generated/sealcar/v1/package_store";
 import {
-  type BeginResponse, CommitRequest, type CommitResponse, type OpenResponse, PayloadsClient, ReadRequest,
-  type ReadResponse, WriteRequest,
+  type BeginResponse, CommitRequest, type CommitResponse, type OpenResponse, WriteRequest,
 } from "./generated/sealcar/v1/payloads";
+import { call, connect, read } from "./sealed";
 
 const PIECE = 512 << 10;
 const [socket, name, component, variant, payload, added] = process.argv.slice(2);
 const store = new PackageStoreClient(`unix:${socket}`, credentials.createInsecure());
-const payloads = new PayloadsClient(`unix:${socket}`, credentials.createInsecure());
-
-type Answer<T> = (error: ServiceError | null, answer: T) => void;
-
-function call<T>(begin: (answer: Answer<T>) => unknown): Promise<T> {
-  return new Promise((resolve, reject) =>
-    begin((error, answer) => (error ? reject(error) : resolve(answer))),
-  );
-}
+const payloads = connect(socket);
 
 async function list(): Promise<string[]> {
   const names: string[] = [];
@@ -32,15 +24,6 @@ async function list(): Promise<string[]> {
     pageToken = page.nextPageToken;
   } while (pageToken);
   return names;
-}
-
-// A payload counts only when its stream ended without an error, which the loop throws.
-async function read(scope: Scope, name: string): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  for await (const piece of payloads.read(ReadRequest.fromPartial({ scope, name }))) {
-    pieces.push(Buffer.from((piece as ReadResponse).data));
-  }
-  return Buffer.concat(pieces);
 }
 
 async function write(transaction: Buffer, name: string, kind: PayloadKind, data: Buffer): Promise<void> {
@@ -58,8 +41,8 @@ async function main(): Promise<void> {
   const packages = await list();
   const scope = Scope.fromPartial({ package: { name }, component, variant });
   const opened = await call<OpenResponse>((answer) => payloads.open({ scope, pageToken: "" }, answer));
-  const data = await read(opened.scope!, payload);
-  const model = await read(opened.scope!, "model.onnx");
+  const data = await read(payloads, opened.scope!, payload);
+  const model = await read(payloads, opened.scope!, "model.onnx");
   const target = { ...scope, variant: added };
   const begun = await call<BeginResponse>((answer) => payloads.begin({ scope: target }, answer));
   await write(begun.transaction, "model.onnx", PayloadKind.PAYLOAD_KIND_MODEL, model);

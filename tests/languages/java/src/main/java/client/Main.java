@@ -37,6 +37,16 @@ public final class Main {
 
   private Main() {}
 
+  /** On a Unix socket the daemon takes no credentials and asks the kernel who calls. */
+  static ManagedChannel connect(String socket, EpollEventLoopGroup group) {
+    return NettyChannelBuilder.forAddress(new DomainSocketAddress(socket))
+        .eventLoopGroup(group)
+        .channelType(EpollDomainSocketChannel.class)
+        .overrideAuthority("localhost")
+        .usePlaintext()
+        .build();
+  }
+
   private static List<String> list(ManagedChannel line) {
     var store = PackageStoreGrpc.newBlockingStub(line);
     var names = new ArrayList<String>();
@@ -50,7 +60,7 @@ public final class Main {
   }
 
   /** A payload counts only when its stream ended without an error, which the loop throws. */
-  private static ByteString read(ManagedChannel line, Scope scope, String name) {
+  static ByteString read(ManagedChannel line, Scope scope, String name) {
     var whole = ByteString.EMPTY;
     var request = ReadRequest.newBuilder().setScope(scope).setName(name).build();
     var pieces = PayloadsGrpc.newBlockingStub(line).read(request);
@@ -104,12 +114,7 @@ public final class Main {
 
   public static void main(String[] a) throws Exception {
     var group = new EpollEventLoopGroup(1);
-    var line = NettyChannelBuilder.forAddress(new DomainSocketAddress(a[0]))
-        .eventLoopGroup(group)
-        .channelType(EpollDomainSocketChannel.class)
-        .overrideAuthority("localhost")
-        .usePlaintext()
-        .build();
+    var line = connect(a[0], group);
     try {
       var scope = Scope.newBuilder()
           .setPackage(PackageRef.newBuilder().setName(a[1])).setComponent(a[2]).setVariant(a[3]).build();
