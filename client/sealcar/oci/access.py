@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from sealcar.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,3 +31,17 @@ class Access:
     ca: Path | None = None
     plain_http: bool = False
     timeout: float = 60.0
+
+    def check(self) -> None:
+        """Check that the certificate authorities can be read.
+
+        Raises:
+            ConfigurationError: they can't.
+        """
+        if self.ca is None:
+            return
+        try:
+            ssl.create_default_context(cafile=self.ca)
+        except OSError as error:  # those of ssl are, too
+            what = "no PEM" if isinstance(error, ssl.SSLError) else error.strerror
+            raise ConfigurationError(f"{self.ca} holds no certificates: {what}") from error

@@ -8,7 +8,6 @@ any redirect, and its upload holds a whole blob in memory: so requests are made 
 from __future__ import annotations
 
 import random
-import ssl
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urljoin
@@ -18,13 +17,14 @@ from requests.utils import get_environ_proxies
 
 from sealcar.closing import Closing
 from sealcar.errors import (
-    ConfigurationError,
     DeniedError,
     NotAuthenticError,
+    SealcarError,
     TimedOutError,
     UnavailableError,
 )
 from sealcar.oci import answers
+from sealcar.oci.bodies import Once
 from sealcar.oci.credentials import Login
 from sealcar.oci.references import LATEST
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _CONNECT: Final = 20.0
 _REDIRECTS: Final = 5
 _TRIES: Final = 4
+_WAIT: Final = 0.2
 _PATIENCE: Final = 30.0  # that a registry's Retry-After may ask for
 _MOST_TOKEN: Final = 1 << 20
 _PIECE: Final = 1 << 16
@@ -60,7 +61,7 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
     """
 
     def __init__(self, reference: Reference, access: Access) -> None:
-        _check_authorities(access)
+        access.check()
         super().__init__(
             reference.host,
             insecure=access.plain_http,
@@ -124,7 +125,7 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
                     return response
                 wait = answers.retry_after(response, _PATIENCE)
                 response.close()
-            time.sleep(wait or 0.2 * 2**tried * random.uniform(0.5, 1))  # noqa: S311  (spreads load)
+            time.sleep(wait or _WAIT * 2**tried * random.uniform(0.5, 1))  # noqa: S311  (spreads load)
         raise AssertionError  # the last round returns or raises
 
     def _authorised(
@@ -137,14 +138,19 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
         response = self._followed(url, method, data, headers)
         # who was sent elsewhere, and what can't be sent twice, has had its chance
         if (
-            response.status_code == _UNAUTHORISED
-            and not isinstance(data, Once)
-            and answers.origin(str(response.url)) == self._origin
-            and self.auth.answer(response)
+            response.status_code != _UNAUTHORISED
+            or isinstance(data, Once)
+            or answers.origin(str(response.url)) != self._origin
         ):
+            return response
+        try:
+            if not self.auth.answer(response):
+                return response
+        except SealcarError:
             response.close()
-            response = self._followed(url, method, data, headers)
-        return response
+            raise
+        response.close()
+        return self._followed(url, method, data, headers)
 
     def _followed(
         self,
@@ -203,14 +209,28 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
         """
         end = time.monotonic() + self._timeout
         found = bytearray()
-        with response, self.speaking():
-            while piece := response.raw.read(_PIECE, decode_content=False):
+        with response:
+            for piece in self.pieces(response):
                 found += piece
                 if len(found) > most:
                     raise NotAuthenticError(f"{self.hostname} sent over {most} bytes")
                 if time.monotonic() > end:
-                    raise TimedOutError(f"{self.hostname} sends too slowly")
+                    raise self._slow()
         return bytes(found)
+
+    def pieces(self, response: requests.Response) -> Iterator[bytes]:
+        """Yield what comes, in pieces of at most 64 KiB, of which one may take so many seconds.
+
+        Raises:
+            UnavailableError, TimedOutError: no more comes.
+        """
+        with self.speaking():
+            # not more at once: this waits for as much
+            while piece := response.raw.read1(_PIECE, decode_content=False):
+                yield piece
+
+    def _slow(self) -> TimedOutError:
+        return TimedOutError(f"{self.hostname} sends too slowly")
 
     def _token(self, url: str, params: Mapping[str, str], headers: Mapping[str, str]) -> bytes:
         response = self._sent("GET", url, params=dict(params), headers=dict(headers))
@@ -219,32 +239,3 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
 
     def __enter__(self) -> Self:
         return self
-
-
-class Once:
-    """A body of known size that is made while it is sent.
-
-    Args:
-        size: in bytes.
-        pieces: them.
-    """
-
-    def __init__(self, size: int, pieces: Iterator[bytes]) -> None:
-        self._size, self._pieces = size, pieces
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._pieces
-
-
-def _check_authorities(access: Access) -> None:
-    if access.ca is None:
-        return
-    try:
-        ssl.create_default_context(cafile=access.ca)
-    except OSError as error:  # those of ssl are, too
-        raise ConfigurationError(
-            f"{access.ca} holds no certificates: {error.strerror or 'no PEM'}"
-        ) from error

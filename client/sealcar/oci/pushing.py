@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sealcar.oci.references import Reference
 
 _TRIES: Final = 3  # to send what is missing, without a blob that arrived between
+_WAIT: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ class _Sending:
                 # the daemon waits for nobody long, and a registry may take its time over a blob
                 if tried >= _TRIES:
                     raise
-                time.sleep(0.5 * 2**tried)
+                time.sleep(_WAIT * 2**tried)
 
     def _missing(self) -> set[str]:
         blobs = set(self._artifact.layers.values())

@@ -18,7 +18,8 @@ from sealcar.errors import (
 )
 from sealcar.oci import answers
 from sealcar.oci.artifacts import MANIFEST_TYPE, MOST, Blob
-from sealcar.oci.line import Line, Once
+from sealcar.oci.bodies import Once
+from sealcar.oci.line import Line
 from sealcar.oci.references import is_digest
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from sealcar.oci.access import Access
     from sealcar.oci.references import Reference
 
-_PIECE: Final = 1 << 20
+_LEAST: Final = 256 << 10  # that comes in the time for which a registry may be silent
 _TRIES: Final = 5  # of a blob that broke off, without a byte between
+_WAIT: Final = 0.2
 _OK: Final = 200
 _CREATED: Final = 201
 _ACCEPTED: Final = 202
@@ -53,7 +55,7 @@ class Repository(Closing):
     """
 
     def __init__(self, reference: Reference, access: Access) -> None:
-        self._reference = reference
+        self._reference, self._patience = reference, access.timeout
         self._line = Line(reference, access)
 
     def close(self) -> None:
@@ -96,7 +98,7 @@ class Repository(Closing):
         response = self._line.do_request(self._url(blob), "HEAD")
         self._line.small(response, answers.MOST)
         if response.status_code not in (_OK, _MISSING):
-            raise answers.failed(f"{self._reference.place}", response, b"")
+            raise answers.failed(self._reference.place, response, b"")
         return response.status_code == _OK
 
     def put(self, blob: Blob, pieces: Iterator[bytes], *, other: str = "") -> bool:
@@ -128,7 +130,7 @@ class Repository(Closing):
         return True
 
     def get(self, blob: Blob) -> Iterator[bytes]:
-        """Yield a blob, in pieces of at most 1 MiB; one that breaks off goes on where it was.
+        """Yield a blob, in pieces; one that breaks off goes on where it was.
 
         Raises:
             NotAuthenticError: it isn't what its digest says. TruncatedError: nor its size.
@@ -146,7 +148,7 @@ class Repository(Closing):
                 tried = 1 if at > before else tried + 1
                 if error.retry_after is None or tried >= _TRIES:
                     raise
-                time.sleep(0.2 * 2**tried)
+                time.sleep(_WAIT * 2**tried)
         if at != blob.size:
             raise TruncatedError(f"{blob.digest}: {at} of {blob.size} bytes came")
         if f"sha256:{digest.hexdigest()}" != blob.digest:
@@ -174,12 +176,21 @@ class Repository(Closing):
                     yield rest
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
-        while True:
-            with self._line.speaking():
-                piece: bytes = response.raw.read(_PIECE, decode_content=False)
-            if not piece:
-                return
-            yield piece
+        """Yield what comes, gathered, and never slower than all links are."""
+        gathered, end = bytearray(), time.monotonic() + self._patience
+        try:
+            for piece in self._line.pieces(response):
+                gathered += piece
+                if len(gathered) >= _LEAST:
+                    yield bytes(gathered)
+                    gathered, end = bytearray(), time.monotonic() + self._patience
+                elif time.monotonic() > end:
+                    raise TimedOutError(f"{self._reference.host} sends too slowly")
+        except UnavailableError:
+            # so what comes next begins where this ended
+            yield bytes(gathered)
+            raise
+        yield bytes(gathered)
 
     @contextmanager
     def _given_up(self, place: str) -> Iterator[None]:
