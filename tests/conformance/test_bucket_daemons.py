@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from support import disk
+from support import disk, pages
 from support.buckets import SECRET, Trouble
 from support.daemon import Daemon, answer, run_command
 from support.onnx_bytes import TINY, model_around
@@ -19,7 +20,6 @@ from sealcar.errors import AlreadyExistsError, ConflictError, NotFoundError, Sea
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from support.buckets import BucketServer
 
@@ -251,3 +251,28 @@ def test_a_daemon_that_is_killed_while_it_publishes_leaves_what_was_there(
     finally:
         daemon.kill()
         trouble.close()
+
+
+def test_the_commands_for_a_bucket_that_the_page_shows_work(
+    s3_server: BucketServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bucket = s3_server.make()
+    # the page is about AWS
+    place, *here = s3_server.options(bucket)
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    (block,) = (each.text for each in pages.blocks(page) if each.language == "sh")
+    lines = [line for line in block.splitlines() if not line.startswith("#")]
+    assert len(lines) == 2
+    for line in lines:
+        text = line.replace("s3://models/sealcar", place.partition("=")[2])
+        text = text.replace("/etc/sealcar/key/", f"{tmp_path}/node-1/")
+        _, command, *options = text.replace("--bucket-region eu-central-1", "").split()
+        done = run_command(command, *options, *here)
+        assert done.returncode == 0, done.stderr
+    assert "founded" not in done.stdout
+    assert "joined" in done.stdout
+    # without the key that there is, nobody joins
+    alone = run_command("init", "node-3", place, *here)
+    assert "--key-uri" in alone.stderr
+    assert not (tmp_path / "node-3").exists()

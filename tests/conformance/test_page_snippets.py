@@ -61,6 +61,7 @@ RUN: Final = {
     "operations.md": {
         "console": "test_the_completion_that_is_shown_is_one",
         "python": "test_the_program_that_the_document_shows_works",
+        "sh": "test_the_commands_for_a_bucket_that_the_page_shows_work",
         "toml": "test_the_policy_that_is_shown_is_one",
     },
     "performance.md": {"sh": "test_a_real_model_is_measured_in_every_way_and_nothing_of_it_stays"},
