@@ -8,15 +8,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	pb "sealcar.test/client/sealcar/v1"
-	"sealcar.test/client/sealed"
 )
 
 const pieceSize = 512 << 10
@@ -35,6 +37,25 @@ func list(ctx context.Context, line *grpc.ClientConn) ([]string, error) {
 		if request.PageToken = page.NextPageToken; request.PageToken == "" {
 			return names, nil
 		}
+	}
+}
+
+// A payload counts only when its stream ended without an error.
+func read(ctx context.Context, payloads pb.PayloadsClient, scope *pb.Scope, name string) ([]byte, error) {
+	stream, err := payloads.Read(ctx, &pb.ReadRequest{Scope: scope, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	var whole []byte
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return whole, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		whole = append(whole, piece.Data...)
 	}
 }
 
@@ -57,7 +78,7 @@ func write(ctx context.Context, payloads pb.PayloadsClient, id []byte, name stri
 func run(socket string, scope *pb.Scope, payload, variant string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	line, err := sealed.Connect(socket)
+	line, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
@@ -71,11 +92,11 @@ func run(socket string, scope *pb.Scope, payload, variant string) error {
 	if err != nil {
 		return err
 	}
-	data, err := sealed.Read(ctx, payloads, opened.Scope, payload)
+	data, err := read(ctx, payloads, opened.Scope, payload)
 	if err != nil {
 		return err
 	}
-	model, err := sealed.Read(ctx, payloads, opened.Scope, "model.onnx")
+	model, err := read(ctx, payloads, opened.Scope, "model.onnx")
 	if err != nil {
 		return err
 	}

@@ -1,45 +1,21 @@
 // A sealed model in a session of Go's binding of ONNX Runtime: reads a row of floats as JSON, writes the answer.
 //
-//	infer SOCKET PACKAGE COMPONENT VARIANT
+//	infer DIRECTORY PACKAGE COMPONENT VARIANT
 //
-// $ORT_LIBRARY is ONNX Runtime's shared library. The binding takes a model's bytes and no files beside it, so the
-// model is imported with its weights inside: sealcar import --keep-inline.
+// The model comes through the C client, by shared memory. $ORT_LIBRARY is ONNX Runtime's shared library. The binding
+// takes a model's bytes and no files beside it, so the model is imported with its weights inside: sealcar import
+// --keep-inline.
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"log"
 	"os"
-	"time"
 
 	ort "github.com/yalue/onnxruntime_go"
 
-	pb "sealcar.test/client/sealcar/v1"
 	"sealcar.test/client/sealed"
 )
-
-func model(socket string, scope *pb.Scope) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	line, err := sealed.Connect(socket)
-	if err != nil {
-		return nil, err
-	}
-	defer line.Close()
-	payloads := pb.NewPayloadsClient(line)
-	opened, err := payloads.Open(ctx, &pb.OpenRequest{Scope: scope})
-	if err != nil {
-		return nil, err
-	}
-	name := ""
-	for _, payload := range opened.Variant.Payloads {
-		if payload.Kind == pb.PayloadKind_PAYLOAD_KIND_MODEL {
-			name = payload.Name
-		}
-	}
-	return sealed.Read(ctx, payloads, opened.Scope, name)
-}
 
 func infer(model []byte, row []float32) ([]float32, error) {
 	session, err := ort.NewDynamicAdvancedSessionWithONNXData(model, []string{"x"}, []string{"y"}, nil)
@@ -73,12 +49,11 @@ func run(a []string) error {
 	if err := json.NewDecoder(os.Stdin).Decode(&row); err != nil {
 		return err
 	}
-	scope := &pb.Scope{Package: &pb.PackageRef{Name: a[2]}, Component: a[3], Variant: a[4]}
-	data, err := model(a[1], scope)
+	model, err := sealed.Model(a[1], a[2], a[3], a[4])
 	if err != nil {
 		return err
 	}
-	answer, err := infer(data, row)
+	answer, err := infer(model, row)
 	if err != nil {
 		return err
 	}
