@@ -5,12 +5,19 @@ every byte that is read is the object's own and was fetched.
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 from support.far_objects import MIB, FarObjects, until
 
 from sealcar.errors import StorageError, TruncatedError
@@ -37,11 +44,11 @@ class CacheMachine(RuleBasedStateMachine):
         for key, size in SIZES.items():
             self.far.put(key, size)
         self.files: list[BucketFile] = []
-        self.limit = 7 * MIB
         self.damaged: set[str] = set()
-        self.start()
 
-    def start(self) -> None:
+    @initialize(limit=st.sampled_from(LIMITS))
+    def start(self, limit: int) -> None:
+        self.limit = limit
         self.cache = Cache(Directory.open(self.folder), self.limit)
         self.fetcher = Fetcher(self.far, self.cache, patience=0.5, parallel=3)
 
@@ -63,30 +70,49 @@ class CacheMachine(RuleBasedStateMachine):
         file = data.draw(st.sampled_from(self.files))
         at = data.draw(st.integers(0, file.size() - 1))
         size = data.draw(st.integers(1, min(MIB + 5, file.size() - at)))
-        target = bytearray(size)
         self.far.fail(StorageError("the bucket can't be reached") if failing else None)
         try:
-            file.read(memoryview(target), at)
+            self.check(file, at, size)
         except StorageError:
             assert failing
-            return
-        except TruncatedError:
-            assert file.key in self.damaged
-            file.doubt(at, size)
-            return
         finally:
             self.far.fail(None)
-        right = target == self.far.content(file.key)[at : at + size]
+
+    def check(self, file: BucketFile, at: int, size: int) -> None:
+        target = bytearray(size)
+        try:
+            file.read(memoryview(target), at)
+            right = target == self.far.content(file.key)[at : at + size]
+        except TruncatedError:
+            right = False
         if not right:
             assert file.key in self.damaged
             file.doubt(at, size)
+        asked = [(start, length) for key, start, length in self.far.asked if key == file.key]
         fetched = {
             index
-            for key, start, length in self.far.asked
-            if key == file.key
+            for start, length in asked
             for index in range(start // MIB, -(-(start + length) // MIB))
         }
         assert set(range(at // MIB, (at + size - 1) // MIB + 1)) <= fetched
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data())
+    def ask(self, data: st.DataObject) -> None:
+        """Ask for all of a file at once, as a ring does, and read it when it is here."""
+        file = data.draw(st.sampled_from(self.files))
+        come: list[int] = []
+        asked = [
+            index
+            for index in range(file.cached.count)
+            if not file.ready(index * MIB, MIB, partial(come.append, index), "somebody")
+        ]
+        until(lambda: len(come) == len(asked))
+        assert sorted(come) == asked, "each was called once"
+        for index in range(file.cached.count):
+            at = index * MIB
+            assert file.ready(at, MIB, come.clear)
+            self.check(file, at, min(MIB, file.size() - at))
 
     @rule(
         which=st.integers(0, 5),
@@ -118,12 +144,12 @@ class CacheMachine(RuleBasedStateMachine):
             file.close()
         self.files.clear()
         self.fetcher.close()
-        self.limit = limit
-        self.start()
+        self.start(limit)
 
+    @precondition(lambda self: hasattr(self, "cache"))
     @invariant()
     def it_is_within_its_bound(self) -> None:
-        until(lambda: self.far.together == 0)
+        until(lambda: not self.fetcher._arrivals._coming and not self.fetcher._choosing._asked)
         with self.cache.lock:
             assert 0 <= self.cache.used <= self.limit
             if not self.damaged:
@@ -136,10 +162,12 @@ class CacheMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         for file in self.files:
             file.close()
+        if not hasattr(self, "cache"):
+            return
         until(lambda: self.fetcher._arrivals._memory == 0)
         self.fetcher.close()
         self._temporary.cleanup()
 
 
 TestCacheMachine = CacheMachine.TestCase
-TestCacheMachine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestCacheMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
