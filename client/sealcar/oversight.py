@@ -54,12 +54,26 @@ class HardeningStep:
 
 
 @dataclass(frozen=True)
+class StoreStatus:
+    """Where packages are.
+
+    Attributes:
+        bucket: for example "s3://models/sealcar"; empty: a directory of the daemon's machine.
+        failure: why it can't be reached, as the daemon was told just now; empty: it can.
+    """
+
+    bucket: str
+    failure: str
+
+
+@dataclass(frozen=True)
 class Oversight:
     """All of it; `audit` is None while there is no audit log."""
 
     policy: PolicyStatus
     audit: AuditStatus | None
     hardening: tuple[HardeningStep, ...]
+    store: StoreStatus = StoreStatus("", "")
 
 
 def oversight(message: pb.AdminStatusResponse) -> Oversight:
@@ -71,6 +85,7 @@ def oversight(message: pb.AdminStatusResponse) -> Oversight:
         if message.HasField("audit")
         else None,
         tuple(HardeningStep(each.step, each.state, each.reason) for each in message.hardening),
+        StoreStatus(message.store.bucket, message.store.failure),
     )
 
 

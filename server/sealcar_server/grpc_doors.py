@@ -98,7 +98,7 @@ class GrpcDoors:
         )
         exporter = parts.service.key_exporter if parts.settings.admin.tink_export else None
         keys = KeysServicer(parts.service.keys, exporter)
-        watched = Watched(parts.meter.samples, parts.sessions.connected)
+        watched = Watched(parts.meter.samples, parts.sessions.connected, parts.service.store)
         admin = AdminServicer(policy, parts.trail, steps, watched)
         server = admin_server(path, guard, keys, admin)
         self._serve(server)

@@ -16,7 +16,13 @@ from support.daemon import Daemon, answer, run_command
 from support.onnx_bytes import TINY, model_around
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
 
-from sealcar.errors import AlreadyExistsError, ConflictError, NotFoundError, SealcarError
+from sealcar.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    NotFoundError,
+    SealcarError,
+    StorageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +55,35 @@ def pair(s3_server: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> I
     made = Pair(folder, s3_server)
     with made.one, made.two:
         yield made
+
+
+def nothing(_method: str, _path: str) -> str:
+    """Make no trouble."""
+    return ""
+
+
+class Behind:
+    """A daemon whose way to its bucket can be troubled."""
+
+    def __init__(self, folder: Path, server: BucketServer) -> None:
+        self.server, self.bucket = server, server.make()
+        self.trouble = Trouble(server.port)
+        options = server.options(self.bucket, self.trouble.port)
+        self.daemon = Daemon(folder, settings={**SETTINGS, "store.patience": "1s"}, init=options)
+
+    def payloads(self) -> list[str]:
+        return [key for key in self.server.keys(self.bucket) if "/p/" in key]
+
+
+@pytest.fixture(scope="module")
+def behind(s3_server: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
+    made = Behind(tmp_path_factory.mktemp("behind"), s3_server)
+    try:
+        made.daemon.start()
+        yield made
+    finally:
+        made.daemon.kill()
+        made.trouble.close()
 
 
 def put(daemon: Daemon, name: str, **blobs: bytes) -> None:
@@ -221,36 +256,57 @@ def test_no_plaintext_and_no_key_is_in_bucket_cache_or_log(pair: Pair) -> None:
 
 
 def test_a_daemon_that_is_killed_while_it_publishes_leaves_what_was_there(
-    s3_server: BucketServer, tmp_path: Path
+    behind: Behind,
 ) -> None:
-    trouble = Trouble(s3_server.port)
-    bucket = s3_server.make()
-    daemon = Daemon(tmp_path, settings=SETTINGS, init=s3_server.options(bucket, trouble.port))
-    try:
-        daemon.start()
-        put(daemon, "kept")
+    daemon, trouble = behind.daemon, behind.trouble
+    put(daemon, "kept")
 
-        def wanted(method: str, path: str) -> str:
-            if method == "PUT" and path.endswith("/g/2/manifest.json"):
-                daemon.kill()
-                return "503"
-            return ""
+    def wanted(method: str, path: str) -> str:
+        if method == "PUT" and path.endswith("/g/2/manifest.json"):
+            daemon.kill()
+            return "503"
+        return ""
 
-        trouble.wanted = wanted
-        with pytest.raises(SealcarError):
-            add(daemon, "kept", "compiled")
-        trouble.wanted = lambda _method, _path: ""
-        assert len([key for key in s3_server.keys(bucket) if "/p/" in key]) == 2
-        daemon.start()
-        assert read(daemon, "kept") == TINY
-        assert not any((daemon.store / ".staging").iterdir())
-        assert add(daemon, "kept", "compiled") == 2
-        # what the dead one uploaded is too young to be removed: somebody may be at it
-        answer("prune", "--socket", str(daemon.socket))
-        assert len([key for key in s3_server.keys(bucket) if "/p/" in key]) == 3
-    finally:
-        daemon.kill()
-        trouble.close()
+    trouble.wanted = wanted
+    with pytest.raises(SealcarError):
+        add(daemon, "kept", "compiled")
+    trouble.wanted = nothing
+    assert len(behind.payloads()) == 2
+    daemon.start()
+    assert read(daemon, "kept") == TINY
+    assert not any((daemon.store / ".staging").iterdir())
+    assert add(daemon, "kept", "compiled") == 2
+    # what the dead one uploaded is too young to be removed: somebody may be at it
+    answer("prune", "--socket", str(daemon.socket))
+    assert len(behind.payloads()) == 3
+
+
+def test_a_bucket_that_cant_be_reached_is_told_and_what_is_here_is_served(behind: Behind) -> None:
+    daemon, trouble = behind.daemon, behind.trouble
+    put(daemon, "here", blob=CANARY)
+    with daemon.connect() as client:
+        scope = client.scope("here", COMPONENT, VARIANT)
+        assert scope.read("blob") == CANARY
+        assert _bucket(daemon, 0) == "ok"
+        trouble.wanted = lambda _method, _path: "503"
+        try:
+            assert scope.read("blob") == CANARY
+            assert _bucket(daemon, 1) == "problem"
+            status = answer("status", "--socket", str(daemon.socket), "--admin", str(daemon.admin))
+            assert "503" in status["store"]["failure"]
+            with pytest.raises(StorageError, match="answers 503"):
+                client.scope("kept", COMPONENT, VARIANT).read("model.onnx")
+            assert daemon.metric("sealcar_bucket_requests_total", kind="read", outcome="failed") > 0
+        finally:
+            trouble.wanted = nothing
+        assert client.scope("here", COMPONENT, VARIANT).read("blob") == CANARY
+        assert _bucket(daemon, 0) == "ok"
+
+
+def _bucket(daemon: Daemon, code: int) -> str:
+    admin = ("--socket", str(daemon.socket), "--admin", str(daemon.admin))
+    found = answer("doctor", *admin, code=code)["findings"]
+    return next(str(each["state"]) for each in found if each["check"] == "bucket")
 
 
 def test_the_commands_for_a_bucket_that_the_page_shows_work(

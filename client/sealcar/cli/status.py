@@ -125,6 +125,9 @@ def _show_oversight(seen: Oversight) -> None:
     broken = ", but its file can't be used now" if seen.policy.broken else ""
     click.echo(f"{'policy':<10} generation {seen.policy.generation} in force{broken}")
     _show_hardening(seen.hardening)
+    if seen.store.bucket:
+        failure = f"; CAN'T BE REACHED: {seen.store.failure}" if seen.store.failure else ""
+        click.echo(f"{'store':<10} {report.plain(seen.store.bucket + failure)}")
     if seen.audit is None:
         click.echo(f"{'audit':<10} no log")
         return

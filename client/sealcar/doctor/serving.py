@@ -173,7 +173,7 @@ def overseen(seen: Oversight) -> list[Finding]:
     if not steps:
         told = "The daemon doesn't say what it gave up."
         steps = [Finding("hardening", State.UNKNOWN, told, "look for `hardening` in its log")]
-    return [*steps, _policy(seen), _audit(seen)]
+    return [*steps, _policy(seen), _audit(seen), *_store(seen)]
 
 
 def _step(step: HardeningStep) -> Finding:
@@ -205,3 +205,12 @@ def _audit(seen: Oversight) -> Finding:
         told = "The audit log can't be written."
         return Finding("audit", State.PROBLEM, told, "make room where audit.dir is")
     return Finding("audit", State.OK, "The audit log is written.")
+
+
+def _store(seen: Oversight) -> list[Finding]:
+    if seen.store.failure:
+        remedy = "look at network, store.endpoint, and what the credentials may do"
+        return [Finding("bucket", State.PROBLEM, f"{seen.store.failure}.", remedy)]
+    if seen.store.bucket:
+        return [Finding("bucket", State.OK, f"{seen.store.bucket} can be reached.")]
+    return []

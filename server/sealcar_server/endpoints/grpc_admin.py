@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.live_policy import LivePolicy
     from sealcar_server.access.sessions import Session
     from sealcar_server.hardening.confinement import Step
+    from sealcar_server.store.interface import Store
 
 
 _MAX_SESSIONS: Final = 1000
@@ -29,10 +30,12 @@ class Watched:
     Attributes:
         samples: returns name, labels and value of every figure.
         sessions: returns the client processes that are connected.
+        store: where packages are.
     """
 
     samples: Callable[[], Iterable[tuple[str, dict[str, str], float]]]
     sessions: Callable[[], list[Session]]
+    store: Store
 
 
 class AdminServicer(admin_pb2_grpc.AdminServicer):
@@ -68,7 +71,9 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
             pb.HardeningStep(step=step.name, state=step.state, reason=step.reason)
             for step in self._steps
         ]
-        answer = pb.AdminStatusResponse(policy=policy, hardening=steps)
+        place = self._watched.store
+        store = pb.StoreStatus(bucket=place.bucket, failure=place.failure())
+        answer = pb.AdminStatusResponse(policy=policy, hardening=steps, store=store)
         log = self._trail.log
         if log is not None:
             last = log.last

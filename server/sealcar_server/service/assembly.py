@@ -103,6 +103,7 @@ class Service:
     prefetcher: Prefetcher
     standing: Standing
     following: Following
+    store: Store
 
     @classmethod
     def over(  # noqa: PLR0913  (what it is made of)
@@ -232,6 +233,7 @@ class Service:
             prefetcher,
             Standing(prefetcher, gate, opener),
             Following(store, remembered, uses),
+            store,
         )
 
     def serve_behind(self, doors: Doors) -> None:

@@ -102,6 +102,13 @@ class Store(Protocol):
     def read_only(self) -> bool:
         """Whether nothing in it may be changed: then whatever would raises WrongStateError."""
 
+    @property
+    def bucket(self) -> str:
+        """Where it is, if it isn't in a directory; else empty."""
+
+    def failure(self) -> str:
+        """Return why it can't be reached now; empty: it can. It takes two seconds at most."""
+
     def names(self) -> list[str]:
         """Return the names of packages, sorted."""
 

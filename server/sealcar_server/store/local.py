@@ -47,6 +47,7 @@ class LocalStore(OwnFiles):
     """An open store; safe to share between threads."""
 
     refresh: Final = 0.0  # no other daemon changes it
+    bucket: Final = ""
 
     @classmethod
     def create(cls, path: Path, identity: StoreIdentity) -> LocalStore:
@@ -190,6 +191,10 @@ class LocalStore(OwnFiles):
     def clean(self, *, only_look: bool = False) -> list[FileUse]:
         """Remove what dead processes left, unless it can't be done now; return its files."""
         return self._area.clean(only_look=only_look)
+
+    def failure(self) -> str:
+        """Return nothing: a directory is there."""
+        return ""
 
     def read_departure(self, name: str, version: str) -> None:
         """Return None: nobody else removes anything from a directory."""

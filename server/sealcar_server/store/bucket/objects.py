@@ -89,7 +89,9 @@ class Objects(Closing):
             raise StorageError(f"{shown(key)}: the bucket says unchanged without being asked")
         return found
 
-    def read_changed(self, key: str, limit: int, known: str) -> tuple[bytes, str] | None:
+    def read_changed(
+        self, key: str, limit: int, known: str, *, patience: float = 0
+    ) -> tuple[bytes, str] | None:
         """Return a small object's bytes and its etag; None if it still is the one of this etag.
 
         Raises:
@@ -112,7 +114,7 @@ class Objects(Closing):
             require(len(data), size)
             return data, etag_of(answer.meta)
 
-        found = self._asking.ask("read", key, act)
+        found = self._asking.ask("read", key, act, patience=patience)
         if found is not None:
             self._observer.moved("in", len(found[0]))
         return found

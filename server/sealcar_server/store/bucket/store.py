@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from sealcar.errors import (
     AlreadyExistsError,
     ConflictError,
     NotFoundError,
+    SealcarError,
     StorageError,
     UnknownFormatError,
 )
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from sealcar_server.store.usage import FileUse
 
 _CACHE: Final = "cache"
+_ANSWER: Final = 2.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,20 @@ class BucketStore(OwnObjects):
         store._area.clean()
         return store
 
+    @property
+    def bucket(self) -> str:
+        """Where it is."""
+        return str(self._parts.objects.place)
+
+    def failure(self) -> str:
+        """Return why the bucket can't be reached now; empty: it can."""
+        found: list[str] = []
+        # a thread of its own: connecting to nobody takes longer than somebody waits for this
+        asking = threading.Thread(target=lambda: found.append(self._ask()), daemon=True)
+        asking.start()
+        asking.join(_ANSWER)
+        return found[0] if found else f"{self.bucket} doesn't answer within {_ANSWER:g} s"
+
     def names(self) -> list[str]:
         """Return the names of packages, sorted."""
         return sorted(self._listings.everything())
@@ -217,6 +234,13 @@ class BucketStore(OwnObjects):
         self._files.close()
         self._root.close()
         super().close()
+
+    def _ask(self) -> str:
+        try:
+            self._parts.objects.read_changed(IDENTITY, MAX_IDENTITY, "", patience=_ANSWER / 2)
+        except SealcarError as error:
+            return error.message
+        return ""
 
 
 def _claim(root: Directory, path: Path) -> None:
