@@ -143,3 +143,22 @@ def test_a_library_for_tokens_may_connect_and_is_read_where_it_lies(
 
 def test_ports_that_are_served_are_those_of_the_settings(tmp_path: Path) -> None:
     assert needed(tmp_path, "metrics.address=127.0.0.1:9464").bind == {9464}
+
+
+def test_a_bucket_is_reached_and_what_is_here_of_it_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_bucket = ("store.bucket=s3://models/a", "store.read_only=true")
+    credentials = f"store.credentials=file:{tmp_path / 'secrets' / 'aws'}"
+    endpoint = "store.endpoint=https://s3.example:9000"
+    found = needed(tmp_path, *of_bucket, credentials, endpoint)
+    assert rights(found, tmp_path / "store") == CHANGE
+    assert rights(found, tmp_path / "secrets") == READ
+    assert rights(found, Path("/etc/ssl/certs")) == READ
+    assert found.connect == {53, 9000}
+    # without a file the machine says who it is
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token" / "web"))
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    found = needed(tmp_path, *of_bucket)
+    assert found.connect == {53, 80, 443, 3128}
+    assert rights(found, tmp_path / "token") == READ

@@ -113,7 +113,7 @@ def _add_store(reach: Reach, store: Store) -> None:
     reach.places.append((store.path, CHANGE))
     for file in (store.ca, store.credentials, _RESOLVER):
         reach.places += _around(file, READ)
-    reach.connect |= {_DOMAIN, _port(store.endpoint or "https://")}
+    reach.connect |= {_DOMAIN, _port(store.endpoint or "https://"), *_proxy_ports()}
     if store.credentials is None:
         _add_aws(reach)
 
@@ -151,6 +151,10 @@ def _add_key(reach: Reach, alias: str, key: Key) -> None:
 def _aws_ports(uri: KeyUri) -> Iterator[int]:
     if uri.has("endpoint"):
         yield _port(uri.parameters["endpoint"])
+    yield from _proxy_ports()
+
+
+def _proxy_ports() -> Iterator[int]:
     for name in ("HTTPS_PROXY", "https_proxy"):
         if os.environ.get(name):
             yield _port(os.environ[name])
