@@ -36,6 +36,7 @@ from sealcar_server.service.confined import ConfinedChecker
 from sealcar_server.service.custody import Custody
 from sealcar_server.service.revocations import Revocations
 from sealcar_server.transfer.budget import Budget
+from sealcar_server.transfer.crowds import Crowds
 from sealcar_server.transfer.engine import Engine
 from sealcar_server.watched import Watched
 
@@ -141,7 +142,8 @@ class _Daemon:
         )
         stack.callback(self._sessions.close)
         self._budget = Budget(settings.transfer.memory_limit)
-        engine = Engine(settings.daemon.workers or None)
+        self._shares = Shares(settings.limits.share_beside_others)
+        engine = Engine(settings.daemon.workers or None, Crowds(self._shares.accompanied))
         engine.start()
         stack.callback(engine.close)
         self._tracing = self._watched.tracing()
@@ -253,7 +255,7 @@ class _Daemon:
             isolation=settings.daemon.isolation,
             locked=lambda: self.service.keys.locked,
             rates=self._rates,
-            shares=Shares(settings.limits.share_beside_others),
+            shares=self._shares,
             refused=self._accounting.trail.refused,
             tracing=self._tracing,
         )

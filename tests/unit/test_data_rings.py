@@ -60,7 +60,7 @@ def test_a_small_ring_is_kept_unless_a_larger_one_can_be_had_at_once(own: int, s
     keeper = RingKeeper(connected(budget, posted))
     waiting = Beginning()
     # what is taken makes rings small, and then is given back but for what this owner has
-    budget.ask(1, own * SEGMENT, lambda _: None)
+    budget.ask("uid 1", own * SEGMENT, lambda _: None)
     for owner, taken in ((2, 10), (3, 47 - own)):
         budget.ask(owner, taken * SEGMENT, leases.append)
     keeper.get(waiting)

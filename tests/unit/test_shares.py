@@ -159,6 +159,18 @@ def test_at_a_hundred_percent_no_difference_is_made(clock: Clock) -> None:
         assert other.step(STEP / 5)
 
 
+def test_whoever_asks_now_and_then_is_company_but_none_who_floods_or_does_not_count(
+    flood: Caller, shares: Shares, clock: Clock
+) -> None:
+    assert not shares.accompanied("uid 2"), "one who floods is none"
+    Caller(shares, clock, "uid 2").step(STEP / 5)
+    assert shares.accompanied(flood.account)
+    assert not shares.accompanied("uid 2"), "nobody is his own"
+    assert not shares.accompanied(flood.account, {"uid 2"})
+    clock.now += 0.2
+    assert not shares.accompanied(flood.account)
+
+
 def test_what_the_daemon_does_for_itself_never_waits(shares: Shares) -> None:
     for _ in range(10_000):
         assert shares.begin(None) == 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Collection, Hashable
 
 _BURST: Final = 0.1  # seconds of the daemon's time at once: a model of hundreds of payloads loads
 _BUSY: Final = 0.3  # of the time: who takes more for longer than that asks without pause
@@ -26,10 +26,15 @@ _STEP: Final = 0.0005  # seconds that a step is taken to last until it is over
 
 @dataclass
 class _Taken:
-    """What a caller has left of his burst, since when that grows, and whether it was used up."""
+    """What a caller has left of his burst, since when that grows, and whether it was used up.
+
+    Attributes:
+        at: when the last step for him ended.
+    """
 
     left: float
     since: float
+    at: float
     busy: bool = False
 
     def look(self, now: float) -> bool:
@@ -56,11 +61,8 @@ class Shares:
         self._spread = 100 / percent - 1
         self._clock = clock
         self._lock = threading.Lock()
+        # those for whom there was a step last are the last ones
         self._taken: dict[Hashable, _Taken] = {}
-        # for whom and when there was a step last that wasn't for one who asks without pause, and
-        # when for somebody else than him
-        self._latest: tuple[Hashable, float] = (None, -_COMPANY)
-        self._other = -_COMPANY
         self._free = 0.0  # when the next step of one who does may begin
 
     def rest(self, owner: Hashable) -> float:
@@ -79,7 +81,6 @@ class Shares:
         with self._lock:
             taken = self._taken.get(owner)
             if taken is None or not taken.look(now):
-                self._note(owner, now)
                 return 0.0
             rest = self._rest(owner, taken, now)
             if not rest:
@@ -93,33 +94,44 @@ class Shares:
             return
         now = self._clock()
         with self._lock:
-            taken = self._taken.pop(owner, None) or _Taken(_BURST, now)
+            taken = self._taken.pop(owner, None) or _Taken(_BURST, now, now)
             if taken.look(now):
                 self._free = now + seconds * self._spread
             # nothing is owed: what he did while he was alone isn't held against him
             taken.left = max(0.0, taken.left - seconds)
             taken.look(now)
-            # put back at the end: the first ones are those who have rested longest
+            taken.at = now
             self._taken[owner] = taken
             if len(self._taken) > _KNOWN:
                 del self._taken[next(iter(self._taken))]
 
-    def _note(self, owner: Hashable, now: float) -> None:
-        latest, at = self._latest
-        if latest != owner:
-            self._other = at
-        self._latest = (owner, now)
+    def accompanied(self, owner: Hashable, but: Collection[Hashable] = ()) -> bool:
+        """Tell whether somebody else asks, and not without pause.
+
+        Args:
+            owner: who may be alone.
+            but: who else doesn't count.
+        """
+        with self._lock:
+            return self._accompanied(owner, but, self._clock())
+
+    def _accompanied(self, owner: Hashable, but: Collection[Hashable], now: float) -> bool:
+        if not self._spread:
+            return False
+        for other in reversed(self._taken):
+            taken = self._taken[other]
+            if now - taken.at >= _COMPANY:
+                return False
+            if other != owner and not taken.busy and other not in but:
+                return True
+        return False
 
     def _rest(self, owner: Hashable, taken: _Taken, now: float) -> float:
-        latest, at = self._latest
-        # what he did before he asked without pause doesn't make him company for himself
-        if not taken.look(now) or now - (self._other if latest == owner else at) >= _COMPANY:
+        if not taken.look(now) or self._free <= now or not self._accompanied(owner, (), now):
             return 0.0
-        rest = max(0.0, self._free - now)
-        if rest:
-            # who waits, for others' steps too, isn't one who doesn't ask
-            taken.since = self._free + _TURN
-        return rest
+        # who waits, for others' steps too, isn't one who doesn't ask
+        taken.since = self._free + _TURN
+        return self._free - now
 
 
 UNLIMITED: Final = Shares(100)

@@ -35,7 +35,7 @@ class FillAhead:
         self.what = (principal.account, source.scope.package, source.scope.component)
         self.permit = source.permit
         key = (source.payload.identity, source.size)
-        self._wanted = Wanted(key, principal.uid, source.size, source.reader)
+        self._wanted = Wanted(key, principal.account, source.size, source.reader)
         self._ended = threading.Event()
         self._failure: SealcarError | None = None
         self._filled = 0

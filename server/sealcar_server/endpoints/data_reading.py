@@ -49,7 +49,7 @@ class ReadOperation(Operation):
         self._lending = Lending(self._slots, self._source.spent)
         engine = connection.door.services.engine
         self._flow = RingRead(self._source, ring, engine, self._announce, self._end_soon)
-        self._flow.owner = connection.peer.principal.uid
+        self._flow.owner = connection.peer.principal.account
         try:
             connection.send(pb.DaemonPacket(reading=pb.Reading(size=self._source.size)))
         except UnavailableError as error:

@@ -59,7 +59,7 @@ class RingKeeper:
         """Have a transfer begin as soon as its ring is there and mapped."""
         connection = self._connection
         door = connection.door
-        owner = connection.peer.principal.uid
+        owner = connection.peer.principal.account
         slots = slots_for(door.services.budget, owner)
         kept = self._kept(slots, client_writes=waiting.client_writes)
         if kept is not None:

@@ -38,7 +38,7 @@ class SegmentOperation(Operation):
         self.what = (principal.account, opened.scope.package, opened.scope.component)
         self.permit = opened.permit
         self._wanted = Wanted(
-            (opened.payload.identity, opened.size), principal.uid, opened.size, opened.reader
+            (opened.payload.identity, opened.size), principal.account, opened.size, opened.reader
         )
 
     @property

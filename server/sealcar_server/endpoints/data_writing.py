@@ -54,7 +54,7 @@ class WriteOperation(Operation):
         connection = self._connection
         connection.phase = Phase.MOVING
         self._flow = self._writing = RingWrite(self._sink.writer, ring, self._free, self._end_soon)
-        self._writing.owner = connection.peer.principal.uid
+        self._writing.owner = connection.peer.principal.account
         self._slots = ring.slots
         writing = pb.Writing(first_piece_size=FIRST_PIECE, piece_size=PIECE)
         try:

@@ -11,10 +11,11 @@ import os
 import sys
 import threading
 import time
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sealcar_server.sealing.scratch import Scratch
+from sealcar_server.transfer.crowds import MANY, Crowds
 from sealcar_server.transfer.turns import Turns
 
 if TYPE_CHECKING:
@@ -63,9 +64,12 @@ class Engine:
 
     Args:
         workers: how many; None: one for each core that this process may use.
+        crowds: says when pieces of one who has very many transfers are taken.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, crowds: Crowds | None = None) -> None:
+        self._crowds = crowds or Crowds()
+        self._closing = False
         # as many wake-ups as there are tokens; which one it is the turns say
         self._queue: SimpleQueue[bool] = SimpleQueue()
         self._turns: Turns[Job, tuple[Token, float]] = Turns()
@@ -104,6 +108,7 @@ class Engine:
 
     def close(self) -> None:
         """Let the workers finish what is queued, and wait for them."""
+        self._closing = True
         for _ in self._threads:
             self._queue.put(False)  # noqa: FBT003  (of a queue)
         for thread in self._threads:
@@ -112,12 +117,42 @@ class Engine:
     def _run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness())
         scratch = Scratch()
-        while self._queue.get():
-            with self._lock:
-                job, (token, since) = self._turns.take()
-            scratch.queued_seconds = time.monotonic() - since
-            job.work(token, scratch)
+        left, rest = 0, 0.0
+        while (woken := self._woken(rest if left else None)) is not None:
+            rest = self._work(scratch)
+            # each wake-up is for one token, now or after a rest
+            left += woken - (not rest)
+        for _ in range(left):
+            self._work(scratch)
         scratch.wipe()
+
+    def _woken(self, rest: float | None) -> int | None:
+        """Wait for a token; 0: that took as long as the rest; None: it is the end."""
+        try:
+            return 1 if self._queue.get(timeout=rest) else None
+        except Empty:
+            return 0
+
+    def _work(self, scratch: Scratch) -> float:
+        """Do one token's worth, or return the seconds until those that there are may be taken."""
+        with self._lock:
+            crowding = self._turns.crowding(MANY)
+            rests = {owner: self._crowds.rest(owner, crowding) for owner in crowding}
+            resting = {} if self._closing else {one: rest for one, rest in rests.items() if rest}
+            try:
+                job, (token, since) = self._turns.take(resting)
+            except LookupError:
+                return min(resting.values())
+            crowd = job.owner in crowding
+            if crowd:
+                self._crowds.begin()
+        begun = time.monotonic()
+        scratch.queued_seconds = begun - since
+        job.work(token, scratch)
+        if crowd:
+            with self._lock:
+                self._crowds.end(time.monotonic() - begun)
+        return 0.0
 
 
 def _niceness() -> int:

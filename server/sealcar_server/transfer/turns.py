@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Collection, Hashable
 
 _Job = TypeVar("_Job")
 _Token = TypeVar("_Token")
@@ -31,9 +31,16 @@ class Turns(Generic[_Job, _Token]):
         self._owners.setdefault(owner, OrderedDict()).setdefault(job, deque()).append(token)
         self._count += 1
 
-    def take(self) -> tuple[_Job, _Token]:
-        """Remove and return what is next; LookupError if nothing waits."""
-        owner, jobs = self._owners.popitem(last=False)
+    def crowding(self, most: int) -> list[Hashable]:
+        """Return the owners of whom more transfers wait than so many."""
+        return [owner for owner, jobs in self._owners.items() if len(jobs) > most]
+
+    def take(self, but: Collection[Hashable] = ()) -> tuple[_Job, _Token]:
+        """Remove and return what is next; LookupError if nothing waits but of those owners."""
+        ready = [one for one in self._owners if one not in but][:1]
+        if not ready:
+            raise LookupError
+        owner, jobs = ready[0], self._owners.pop(ready[0])
         job, tokens = jobs.popitem(last=False)
         token = tokens.popleft()
         if tokens:
