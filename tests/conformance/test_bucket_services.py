@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,14 @@ from sealcar.errors import (
     AlreadyExistsError,
     ConflictError,
     NotFoundError,
+    StorageError,
     WrongStateError,
 )
 from sealcar_server.service.pruning import Wanted
 from sealcar_server.service.values import ScopeKey
+from sealcar_server.store.bucket.asking import Unobserved
+from sealcar_server.store.bucket.objects import Objects
+from sealcar_server.store.bucket.store import BucketStore, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -267,3 +272,63 @@ def test_a_store_that_is_only_read_is_read(s3_server: BucketServer, tmp_path: Pa
             reader.import_(version="2")
         with pytest.raises(WrongStateError, match="read-only"):
             reader.store.remove("ocr", "1", 1)
+
+
+def test_what_writers_left_is_removed_once_it_is_old_enough(
+    s3_server: BucketServer, tmp_path: Path
+) -> None:
+    bucket = s3_server.make()
+    place = s3_server.place(bucket)
+    # as of one who was killed: nothing refers to it
+    left = {f"a/store/ocr/1/{key}{'0' * 32}" for key in ("p/", "g/7/references-")}
+    left = {f"{key}.json" if "references" in key else key for key in left}
+    with Running(tmp_path, place=place, abandoned=3600) as careful:
+        careful.import_()
+        for key in left:
+            s3_server.operator.put_object(Bucket=bucket, Key=key, Body=b"x" * 500)
+        assert careful.service.pruning.prune(ME, Wanted("ocr")).freed == 0
+        assert left < set(s3_server.keys(bucket))
+    with Running(tmp_path, place=place) as running:
+        assert running.service.pruning.prune(ME, Wanted("ocr", dry_run=True)).freed == 1000
+        assert left < set(s3_server.keys(bucket))
+        assert running.service.pruning.prune(ME, Wanted("ocr")).freed == 1000
+        assert not left & set(s3_server.keys(bucket))
+        assert running.read(BASE) == MODEL
+        # and somebody else's directory is nobody's
+        with pytest.raises(StorageError, match="another daemon has its copies"):
+            Running(tmp_path, place=place)
+
+
+def test_a_version_in_use_costs_two_small_requests_a_refresh_and_no_list(
+    s3_server: BucketServer, tmp_path: Path
+) -> None:
+    place = s3_server.place(s3_server.make())
+    with Running(tmp_path / "one", place=place) as one:
+        one.import_()
+        counted: Counter[str] = Counter()
+
+        class Counting(Unobserved):
+            def asked(self, kind: str, outcome: str) -> None:
+                counted[kind] += outcome == "ok"
+                counted["other"] += outcome not in {"ok", "absent"}
+
+        (tmp_path / "copies").mkdir(mode=0o700)
+        objects = Objects(place, Counting())
+        with BucketStore.open(tmp_path / "copies", objects, Options(refresh=REFRESH)) as store:
+            assert store.newest("ocr", "1") == 1
+            counted.clear()
+            end = time.monotonic() + 5 * REFRESH
+            asked = 0
+            while time.monotonic() < end:
+                assert store.newest("ocr", "1") == 1
+                asked += 1
+            assert asked > 1000
+            assert set(counted) <= {"read", "other"}
+            assert counted["other"] == 0
+            # the next one isn't there, which isn't counted
+            assert 1 <= counted["read"] <= 6
+            one.add_variant(ScopeKey("ocr", "", "det", "qnn"))
+            end = time.monotonic() + 10 * REFRESH
+            while store.newest("ocr", "1") != 2:
+                assert time.monotonic() < end
+            assert "list" not in counted
