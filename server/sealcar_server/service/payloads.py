@@ -135,7 +135,8 @@ class Payloads:
     def at_hand(self, scope: ScopeKey, name: str) -> bool:
         """Tell whether opening a payload is quick: it is small, and its very generation is open."""
         opened = self._opener.remembered(scope.package, scope.version, scope.generation)
-        if opened is None:
+        # of a bucket it may have to be fetched
+        if opened is None or self._store.bucket:
             return False
         try:
             return opened.payload(scope.component, scope.variant, name).payload.size <= SMALL
