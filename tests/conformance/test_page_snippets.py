@@ -49,6 +49,7 @@ RUN: Final = {
     },
     "languages.md": {
         "c": "test_the_calls_of_the_c_client_that_the_page_shows_compile",
+        "console": "test_the_languages_binding_of_the_runtime_answers_with_a_sealed_model",
         "cpp": "test_the_recipe_of_the_page_reads_a_payload",
         "rust": "test_the_recipe_of_the_page_reads_a_payload",
         "sh": "test_the_c_client_is_built_as_the_page_says",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,16 +19,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pytest
-from support import flows, models
+from support import flows, models, pages
 from support.daemon import Daemon, environment
 from support.onnx_bytes import TINY
 from support.payload_packages import publish, varied
 
 from sealcar.ort import runtime
-from sealcar.publish import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]
@@ -145,23 +147,42 @@ def test_a_refusal_ends_a_client_with_the_daemons_words(language: str, served: D
     assert "variant 'none' doesn't exist" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def want(served: Daemon, tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.float32]:
+    """Import a model as the page says; return what it answers."""
+    folder = tmp_path_factory.mktemp("page")
+    model = folder / "detector.onnx"
+    model.write_bytes(flows.leftover_model(seed=flows.fresh_seed()).SerializeToString())
+    page = ROOT.joinpath("docs", "languages.md").read_text()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = environment({"SEALCAR_SOCKET": str(served.socket), "PATH": path})
+    for step in pages.steps(page, "console"):
+        said = subprocess.run(
+            ["/bin/sh", "-c", step.command],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert not step.missing(said.stdout)
+    answer: NDArray[np.float32] = flows.on_cpu(model.read_bytes(), ROW)
+    return answer
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("language", BUILD)
 def test_the_languages_binding_of_the_runtime_answers_with_a_sealed_model(
-    language: str, served: Daemon, tmp_path: Path
+    language: str, served: Daemon, want: NDArray[np.float32], tmp_path: Path
 ) -> None:
     folder, _, command = built(language)
-    model, package = tmp_path / "model.onnx", f"ocr-{language}"
-    model.write_bytes(flows.leftover_model(seed=flows.fresh_seed()).SerializeToString())
-    with served.connect() as client:
-        client.catalogue.import_(plan(model, name=package, keep_inline=True))
     # Go calls the C client, which finds the data socket in the directory
     socket = served.socket if language == "go" else served.socket / "grpc.sock"
-    arguments = (str(socket), package, "main", "onnx")
-    row, cache = json.dumps(ROW["x"][0].tolist()), tmp_path / "cache"
-    said = run(*command, *arguments, folder=folder, data=row, cache=cache)
+    row = json.dumps(ROW["x"][0].tolist())
+    said = run(
+        *command, str(socket), "ocr", "main", "onnx", folder=folder, data=row, cache=tmp_path
+    )
     answer = np.array(json.loads(said.splitlines()[-1]), np.float32)
-    want = flows.on_cpu(model.read_bytes(), ROW)
     flows.assert_equal_answers(answer.reshape(want.shape), want)
     # nor has the runtime kept its events on the disk
-    assert list(cache.rglob("*.db")) == []
+    assert list(tmp_path.rglob("*.db")) == []
