@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.packages import Packages
     from sealcar_server.service.payloads import Payloads
     from sealcar_server.service.transactions import Transaction
+    from sealcar_server.store.bucket.asking import Observer
     from sealcar_server.store.bucket.connection import Place
     from sealcar_server.store.interface import Store
 
@@ -85,6 +86,7 @@ class Running:
         read_only: bool = False,
         place: Place | None = None,
         abandoned: float = 0,
+        observer: Observer | None = None,
     ) -> None:
         self.root, self.store_path = root, root / "store"
         self._stack = ExitStack()
@@ -107,7 +109,9 @@ class Running:
             return KeyRing({KEK: next(made, None) or FileProvider(kek), **more}, lifetime=60)
 
         self.keyring = self._stack.enter_context(Custody(ring, Revocations(state)))
-        self.store = self._stack.enter_context(self._open(place, abandoned, read_only=read_only))
+        self.store = self._stack.enter_context(
+            self._open(place, abandoned, observer, read_only=read_only)
+        )
         self.service = Service.over(
             self.store,
             self.keyring,
@@ -120,14 +124,16 @@ class Running:
         self._stack.callback(self.service.close)
         self.scratch = Scratch()
 
-    def _open(self, place: Place | None, abandoned: float, *, read_only: bool) -> Store:
+    def _open(
+        self, place: Place | None, abandoned: float, observer: Observer | None, *, read_only: bool
+    ) -> Store:
         if place is None:
             found = (self.store_path / "store.json").exists()
             if found:
                 return LocalStore.open(self.store_path, read_only=read_only)
             return create_store(self.store_path, self.keyring, KEK)
         self.store_path.mkdir(mode=0o700, exist_ok=True)
-        objects = Objects(place)
+        objects = Objects(place, observer)
         with suppress(AlreadyExistsError):
             BucketStore.create(objects, new_identity(self.keyring, KEK))
         options = Options(refresh=REFRESH, read_only=read_only, abandoned=abandoned)

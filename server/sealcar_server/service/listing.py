@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import DamagedError, NotFoundError, StorageError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sealcar_server.store.interface import Store
 
 MAX_PAGE: Final = 1000
+_AT_ONCE: Final = 128  # packages that a bucket is asked about together
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,16 @@ class Listing:
     def _places(
         self, principal: Principal, prefix: str, after: tuple[str, str]
     ) -> Iterator[tuple[str, str]]:
-        for name in self._store.names():
-            if name < after[0] or not name.startswith(prefix):
-                continue
-            if self._policy.allows(principal, Right.LIST, name):
+        allowed = (
+            name
+            for name in self._store.names()
+            if name >= after[0]
+            and name.startswith(prefix)
+            and self._policy.allows(principal, Right.LIST, name)
+        )
+        while some := list(islice(allowed, _AT_ONCE)):
+            self._store.prepare(some)
+            for name in some:
                 places = ((name, version) for version in self._store.versions(name))
                 yield from (place for place in places if place > after)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from sealcar_server.sealing.sealed_file import SealedFile
@@ -111,6 +112,9 @@ class Store(Protocol):
 
     def names(self) -> list[str]:
         """Return the names of packages, sorted."""
+
+    def prepare(self, names: Sequence[str]) -> None:
+        """Have at hand what a list tells of these packages: somebody is about to ask."""
 
     def versions(self, name: str) -> list[str]:
         """Return the versions that have a generation, sorted."""

@@ -37,6 +37,7 @@ from sealcar_server.store.staging import LocalStaging
 from sealcar_server.store.usage import FileUse, files_below
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -195,6 +196,9 @@ class LocalStore(OwnFiles):
     def failure(self) -> str:
         """Return nothing: a directory is there."""
         return ""
+
+    def prepare(self, names: Sequence[str]) -> None:
+        """Have nothing at hand: the disk is."""
 
     def read_departure(self, name: str, version: str) -> None:
         """Return None: nobody else removes anything from a directory."""

@@ -10,13 +10,16 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sealcar_server.store.bucket.keys import Version, parsed
+from sealcar_server.store.bucket.keys import Version, current, parsed
+from sealcar_server.store.generation import MAX_MANIFEST
+from sealcar_server.store.own_files import MAX_SIZE
 from sealcar_server.store.places import fits, store_package, store_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sealcar_server.store.bucket.objects import Listed, Objects
+    from sealcar_server.store.bucket.small import SmallObjects
 
 _KEPT: Final = 64  # lists of single packages and versions
 
@@ -49,11 +52,12 @@ class Listings:
 
     Args:
         objects: of the bucket.
+        small: learn from lists what is unchanged.
         refresh: seconds after which a list is asked for again.
     """
 
-    def __init__(self, objects: Objects, refresh: float) -> None:
-        self._objects, self._refresh = objects, refresh
+    def __init__(self, objects: Objects, small: SmallObjects, refresh: float) -> None:
+        self._objects, self._small, self._refresh = objects, small, refresh
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, _Lists]] = {}
         self._changes = 0
@@ -71,6 +75,21 @@ class Listings:
         found = self._get("", of.name, of.prefix)
         return found.get(of.name, {}).get(of.version, VersionList())
 
+    def known(self, of: Version) -> VersionList | None:
+        """Return what a list that is there says of a version; None: there is none."""
+        lists = self._fresh("", of.name, of.prefix)
+        if lists is None:
+            return None
+        return lists.get(of.name, {}).get(of.version, VersionList())
+
+    def small_ones(self, names: Iterable[str]) -> Iterator[tuple[str, int]]:
+        """Yield the keys of pointers and newest manifests of packages, each with its limit."""
+        for name in names:
+            yield current(name), MAX_SIZE
+            for version, found in self.package(name).items():
+                if found.numbers:
+                    yield Version(name, version).manifest(found.numbers[0]), MAX_MANIFEST
+
     def now(self, of: Version) -> VersionList:
         """Return what there is of a version now."""
         return self._ask(of.prefix).get(of.name, {}).get(of.version, VersionList())
@@ -83,17 +102,23 @@ class Listings:
 
     def _get(self, *prefixes: str) -> _Lists:
         """Return a fresh list of one of these; ask for the last one if there is none."""
+        found = self._fresh(*prefixes)
+        return self._ask(prefixes[-1]) if found is None else found
+
+    def _fresh(self, *prefixes: str) -> _Lists | None:
         oldest = time.monotonic() - self._refresh
         with self._lock:
             for prefix in prefixes:
                 at, found = self._known.get(prefix, (0.0, None))
                 if found is not None and at > oldest:
                     return found
-        return self._ask(prefixes[-1])
+        return None
 
     def _ask(self, prefix: str) -> _Lists:
         at, changes = time.monotonic(), self._changes
-        found = _sorted(self._objects.listed(prefix))
+        listed = self._objects.listed(prefix)
+        self._small.confirm(listed, at)
+        found = _sorted(listed)
         with self._lock:
             # one that was begun before a change may lack it
             if changes == self._changes:

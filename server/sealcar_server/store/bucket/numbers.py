@@ -34,6 +34,9 @@ class Numbers:
 
         Of one that is known, and is still there, only the next one is looked for.
         """
+        listed = self._listings.known(of)
+        if listed is not None:
+            return self._note(of, max(listed.numbers, default=0))
         known = self._newest.get(of, 0)
         if known and self.has(of, known):
             while (following := self._manifest(of, known + 1)) is not None:

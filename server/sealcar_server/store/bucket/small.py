@@ -9,15 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import NotFoundError
+from sealcar.errors import NotFoundError, SealcarError
 
 if TYPE_CHECKING:
-    from sealcar_server.store.bucket.objects import Objects
+    from collections.abc import Iterable
+
+    from sealcar_server.store.bucket.objects import Listed, Objects
 
 _KEPT: Final = 64 << 20  # bytes
+_AT_ONCE: Final = 16
 _EACH: Final = 512  # bytes that one costs beside its content
 
 
@@ -74,6 +79,37 @@ class SmallObjects:
             return self._keep(key, replace(known, at=at))
         data, etag = changed or self._objects.read(key, limit)
         return self._keep(key, Small(data, etag, at))
+
+    def have(self, keys: Iterable[tuple[str, int]]) -> None:
+        """Ask for those that aren't known, or not lately, several at a time; what fails is silent.
+
+        Args:
+            keys: each with the limit of its size.
+        """
+        oldest = time.monotonic() - self._refresh
+        missing = [
+            (key, limit)
+            for key, limit in keys
+            if (known := self._find(key)) is None or known.at <= oldest
+        ]
+        if not missing:
+            return
+
+        def ask(wanted: tuple[str, int]) -> None:
+            # whoever wants that one asks again, and is told
+            with suppress(SealcarError):
+                self.now(*wanted)
+
+        with ThreadPoolExecutor(min(_AT_ONCE, len(missing)), "small-objects") as pool:
+            list(pool.map(ask, missing))
+
+    def confirm(self, listed: Iterable[Listed], at: float) -> None:
+        """Know of those that a list shows unchanged that they were so at that time."""
+        with self._lock:
+            for one in listed:
+                known = self._known.get(one.key)
+                if known is not None and known.etag == one.etag and known.at < at:
+                    self._known[one.key] = replace(known, at=at)
 
     def etag(self, key: str) -> str:
         """Return the etag of an object as it was last seen; "" of none."""

@@ -41,6 +41,7 @@ from sealcar_server.store.places import store_package
 from sealcar_server.store.staging import LocalStaging
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -94,7 +95,7 @@ class BucketStore(OwnObjects):
         self._root, self._files, self.refresh = root, files, options.refresh
         self._area = StagingArea(root)
         small = SmallObjects(objects, options.refresh)
-        self._listings = Listings(objects, options.refresh)
+        self._listings = Listings(objects, small, options.refresh)
         payloads = Payloads(objects, small, self._listings)
         parts = Parts(objects, small, payloads, files, self._area)
         super().__init__(parts, identity, read_only=options.read_only)
@@ -165,6 +166,10 @@ class BucketStore(OwnObjects):
     def names(self) -> list[str]:
         """Return the names of packages, sorted."""
         return sorted(self._listings.everything())
+
+    def prepare(self, names: Sequence[str]) -> None:
+        """Have at hand what a list tells of these packages."""
+        self._parts.small.have(self._listings.small_ones(map(store_package, names)))
 
     def versions(self, name: str) -> list[str]:
         """Return the versions that have a generation, sorted."""
