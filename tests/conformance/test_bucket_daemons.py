@@ -116,6 +116,11 @@ def soon(act: Callable[[], Any]) -> Any:  # noqa: ANN401  (what it returns)
         time.sleep(0.05)
 
 
+def reads(daemon: Daemon, name: str, data: bytes) -> None:
+    """Make sure of what a payload is."""
+    assert read(daemon, name, payload="blob") == data
+
+
 def gone(daemon: Daemon, name: str) -> None:
     """Make sure that nobody may know that there was such a package."""
     try:
@@ -230,11 +235,10 @@ def test_a_version_that_one_removes_is_no_rollback_for_the_other(pair: Pair) -> 
     assert read(pair.two, "removed") == TINY
     answer("rm", "removed@1", "--yes", "--socket", str(pair.one.socket))
     soon(lambda: gone(pair.two, "removed"))
-    put(pair.two, "removed", blob=b"anew")
-    assert soon(partial(read, pair.one, "removed", payload="blob")) == b"anew"
-    answer("rm", "removed@1", "--yes", "--socket", str(pair.two.socket))
-    put(pair.two, "removed", blob=b"once more")
-    assert soon(partial(read, pair.one, "removed", payload="blob")) == b"once more"
+    for data in (b"anew", b"once more"):
+        put(pair.two, "removed", blob=data)
+        soon(partial(reads, pair.one, "removed", data))
+        answer("rm", "removed@1", "--yes", "--socket", str(pair.two.socket))
 
 
 def test_no_plaintext_and_no_key_is_in_bucket_cache_or_log(pair: Pair) -> None:
