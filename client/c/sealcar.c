@@ -1,19 +1,16 @@
-/* The C client: the data socket of proto/sealcar/v1/data_socket.proto, spoken by hand. Build it with
+/* The C client: the data socket of proto/sealcar/v1/data_socket.proto, spoken by hand. Build it so:
  *
- *   cc -std=c11 -O2 -fPIC -fvisibility=hidden -shared -I client/sealcar/native \
- *      -o libsealcar.so client/c/sealcar.c
+ *   cc -std=c11 -O2 -fPIC -shared -I client/sealcar/native -o libsealcar.so client/c/sealcar.c
  *
- * Whatever the daemon sends is measured before it is used: lengths against the packet, slots against
- * the ring, rings against their descriptor. There are no locks: connections are claimed by atomic
- * exchange, so a child of fork finds nothing locked by a thread that it doesn't have. */
+ * Whatever the daemon sends is measured before it is used: lengths against the packet, slots
+ * against the ring, rings against their descriptor. There are no locks: connections are taken by
+ * atomic exchange, so a child of fork finds nothing locked by a thread that it doesn't have. */
 #define _GNU_SOURCE
 #include "sealcar.h"
 #include "abi.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -26,53 +23,58 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(_Generic(&sealcar_read_named_buffer, read_named: 1, default: 0), "as ORT has it");
-_Static_assert(_Generic(&sealcar_write_named_buffer, write_named: 1, default: 0), "as ORT has it");
-
-#define RELEASE "sealcar-c 0.1.0"
-#define SYSTEM_DIRECTORY "/run/sealcar/default"
-
 enum {
-    PROTOCOL = 1,
     PACKET = 65536,
-    BODY = 4, /* where a packet's message begins: after its tag, and its length in three bytes */
-    CONNECTIONS = 8,
-    RETRY_MS = 50,
+    KEPT_CONNECTIONS = 8,
+    TICK_MS = 50,              /* how often a wait is looked at */
     DISK_PATIENCE_MS = 600000, /* publishing and syncing wait for the disk */
-    MAX_LINKS = 40,
-    MAX_SLOTS = 64, /* a ring has 8, and pieces that come out of order leave fewer gaps */
+    HUGE_FROM = 4 << 20,       /* smaller memory has no use for huge pages */
+    MAX_SLOTS = 64,            /* a ring has 8, and fewer pieces wait for one before them */
     MAX_PAYLOADS = 100000,
 };
 
 /* fields of ClientPacket, and of DaemonPacket */
-enum {
-    ATTEST = 1, OPEN, READ, RING_MAPPED, FREE, CANCEL, BEGIN, WRITE, PIECE, COMMIT, ABORT, STATE,
-    SEGMENT, SEGMENT_RECEIVED
-};
+enum { ATTEST = 1, OPEN, READ, RING_MAPPED, FREE, BEGIN = 7, WRITE, PIECE, COMMIT, ABORT };
 enum {
     ATTESTED = 1, OPENED, RING, WRITE_RING, READING, A_PIECE, DONE, BEGUN, WRITING, FREED, WRITTEN,
-    COMMITTED, ABORTED, ERROR, A_STATE, A_SEGMENT, FILLING
+    COMMITTED, ABORTED, ERROR
 };
 #define OR(kind) (1u << (kind))
-#define WITH_DESCRIPTOR (OR(RING) | OR(WRITE_RING) | OR(A_SEGMENT))
-
-enum { UNUSED, IDLE, BUSY }; /* of a place for a connection */
 
 struct bytes {
     const uint8_t *at, *end;
 };
 
+/* A message that came: its fields by number, the last of each; no higher number matters here. The
+ * value is 0 unless it is a number, and bytes are none if it is one. */
+struct field {
+    uint64_t number, value;
+    struct bytes bytes;
+};
+typedef struct field fields[18];
+
+/* A message to be sent: its fields from number 1 on. Zeros are left out. */
+struct value {
+    uint64_t number;
+    const char *text;
+    struct bytes bytes;
+    const struct value *message;
+};
+typedef const struct value values[6];
+
 struct ring {
     uint8_t *at; /* NULL: there is none, and both numbers are 0 */
-    uint32_t slots, slot_size;
+    uint64_t slots, slot_size;
 };
 
 struct connection {
-    int fd, place, timeout, segments;
+    sealcar_client *client;
+    sealcar_error *e; /* of the request under way */
+    pid_t process;    /* the only one that may speak on it */
+    int fd;
     int usable;          /* for another request: 0 in the midst of a transfer too */
-    sealcar_error *e;    /* of the request under way */
     unsigned kind;       /* of the packet that came last; 0: nothing that this release knows */
-    struct bytes body;   /* its message, in `in` */
+    fields f;            /* of its message, in `in` */
     int handed;          /* its descriptor, closed before the next one comes; -1: none */
     struct ring ring[2]; /* that we read, that we write */
     size_t size;         /* of the packet in `out` */
@@ -85,44 +87,34 @@ struct sealcar_client {
     int64_t peer; /* -1: the owner of the directory, looked up at every connect */
     int timeout, minor;
     void *const *api;
-    _Atomic(pid_t) process; /* that the connections belong to; negative: being taken over */
-    struct {
-        atomic_int state;
-        struct connection *connection;
-    } place[CONNECTIONS];
-};
-
-/* a text of the daemon's, kept as long as what it belongs to */
-struct text {
-    struct text *next;
-    char at[];
+    _Atomic(struct connection *) idle[KEPT_CONNECTIONS];
 };
 
 struct sealcar_scope {
     sealcar_client *client;
     struct sealcar_variant variant;
-    struct sealcar_payload *payloads;
-    struct text *texts;
+    struct text { /* all that the variant points to */
+        struct text *next;
+        char at[];
+    } *texts;
+    int wrong;         /* what the daemon said of it can't be kept */
     const char *model; /* the only one's name; its blobs lie beside it */
     size_t folder;     /* bytes of that name before its last part */
-    sealcar_scope *next; /* of those that RegisterCustomOps opened */
+    char place[256];   /* for errors */
 };
 
 struct sealcar_transaction {
     sealcar_client *client;
-    struct connection *connection; /* kept open: the transaction ends with the last one */
-    pid_t process;
-    struct sealcar_name name;
-    struct text *texts;
+    struct connection *connection; /* its own: the transaction ends with the process's last one */
+    char place[256];
     uint8_t id[64];
     size_t id_size;
-    atomic_uint written;
+    unsigned written;
 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 __attribute__((format(printf, 3, 4))) static int fail(sealcar_error *e, int reason,
-                                                      const char *format, ...)
-{
+                                                      const char *format, ...) {
     va_list list;
     va_start(list, format);
     *e = (sealcar_error){.reason = reason};
@@ -135,1153 +127,647 @@ __attribute__((format(printf, 3, 4))) static int fail(sealcar_error *e, int reas
     return -1;
 }
 
-static const char *or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
 /* Say what was being done when it failed. */
-static int placed(sealcar_error *e, const char *phase, const struct sealcar_name *name,
-                  const char *payload)
-{
+static int failed(sealcar_error *e, const char *doing, const char *payload, const char *place) {
     sealcar_error inner = *e;
-    fail(e, inner.reason, "%s %.200s%sof %.64s/%.64s/%.64s: %s", phase, or_empty(payload),
-         *or_empty(payload) ? " " : "", or_empty(name->package), or_empty(name->component),
-         or_empty(name->variant), inner.text);
+    fail(e, inner.reason, "%s %.200s%sof %s: %.600s", doing, payload, *payload ? " " : "", place,
+         inner.text);
     e->retry_after_ms = inner.retry_after_ms;
     return -1;
 }
 
+static const char *or_empty(const char *text) {
+    return text ? text : "";
+}
+
+static void note_place(char place[256], const struct sealcar_name *name) {
+    snprintf(place, 256, "%.80s/%.80s/%.80s", or_empty(name->package), or_empty(name->component),
+             or_empty(name->variant));
+}
+
 /* The connection is of no use any more. */
-static int broken(struct connection *c, int reason, const char *why)
-{
+static int broken(struct connection *c, int reason, const char *why) {
     c->usable = 0;
     shutdown(c->fd, SHUT_RDWR); /* the daemon frees what it holds for us now */
     return fail(c->e, reason, "%s", why);
 }
 
-static int out_of_turn(struct connection *c)
-{
+static int out_of_turn(struct connection *c) {
     return broken(c, SEALCAR_UNAVAILABLE, "the daemon answered out of turn");
 }
 
-/* ---- protobuf: reading ----------------------------------------------------------------------- */
-struct field {
-    uint32_t number, wire;
-    uint64_t value;
-    struct bytes bytes;
-};
-
-static size_t size_of(struct bytes b)
-{
+/* ---- protobuf -------------------------------------------------------------------------------- */
+static size_t size_of(struct bytes b) {
     return (size_t)(b.end - b.at);
 }
 
-static int varint(struct bytes *in, uint64_t *value)
-{
+static int varint(struct bytes *in, uint64_t *value) {
     *value = 0;
     for (int shift = 0; shift < 64 && in->at < in->end; shift += 7) {
-        uint8_t byte = *in->at++;
-        *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
+        *value |= (uint64_t)(*in->at & 0x7f) << shift;
+        if (*in->at++ < 0x80)
             return 1;
     }
     return 0;
 }
 
 /* 1: the next field; 0: the end; -1: no protobuf */
-static int next_field(struct bytes *in, struct field *f)
-{
+static int next_field(struct bytes *in, struct field *f) {
     uint64_t tag, size;
     *f = (struct field){0};
     if (in->at == in->end)
         return 0;
-    if (!varint(in, &tag) || tag >> 3 == 0 || tag >> 3 > 536870911)
+    if (!varint(in, &tag) || tag >> 3 == 0)
         return -1;
-    f->number = (uint32_t)(tag >> 3);
-    f->wire = tag & 7;
-    switch (f->wire) {
-    case 0:
+    unsigned wire = tag & 7;
+    f->number = tag >> 3;
+    if (wire == 0)
         return varint(in, &f->value) ? 1 : -1;
-    case 1:
-        size = 8;
-        break;
-    case 2:
-        if (!varint(in, &size))
-            return -1;
-        break;
-    case 5:
-        size = 4;
-        break;
-    default:
-        return -1;
-    }
-    if (size > size_of(*in))
+    size = wire == 1 ? 8 : 4;
+    if ((wire != 1 && wire != 2 && wire != 5) || (wire == 2 && !varint(in, &size)) ||
+        size > size_of(*in))
         return -1;
     f->bytes = (struct bytes){in->at, in->at + size};
     in->at += size;
     return 1;
 }
 
-static int well_formed(struct bytes in)
-{
-    struct field f;
+/* Whether bytes are a message. */
+static int parse(struct bytes in, fields f) {
+    struct field next;
     int more;
-    while ((more = next_field(&in, &f)) > 0)
-        ;
+    memset(f, 0, sizeof(fields));
+    while ((more = next_field(&in, &next)) > 0)
+        if (next.number < sizeof(fields) / sizeof next)
+            f[next.number] = next;
     return more == 0;
 }
 
-/* The value of a number, or the bytes of a field; the last one counts. 0: it isn't there. */
-static int find_field(struct bytes in, uint32_t number, uint32_t wire, struct field *found)
-{
-    struct field f;
-    int there = 0;
-    *found = (struct field){0};
-    while (next_field(&in, &f) > 0)
-        if (f.number == number && f.wire == wire) {
-            *found = f;
-            there = 1;
-        }
-    return there;
-}
-
-static uint64_t number_of(struct bytes in, uint32_t number)
-{
-    struct field f;
-    find_field(in, number, 0, &f);
-    return f.value;
-}
-
-static struct bytes bytes_of(struct bytes in, uint32_t number)
-{
-    struct field f;
-    find_field(in, number, 2, &f);
-    return f.bytes;
-}
-
-/* ---- protobuf: writing ----------------------------------------------------------------------- */
-static void put(struct connection *c, const void *data, size_t size)
-{
+static void put(struct connection *c, const void *data, size_t size) {
     if (size > PACKET - c->size) {
         c->unsendable = SEALCAR_INVALID_REQUEST;
-        return;
-    }
-    if (size)
+    } else if (size) {
         memcpy(c->out + c->size, data, size);
-    c->size += size;
+        c->size += size;
+    }
 }
 
-static void put_varint(struct connection *c, uint64_t value)
-{
-    uint8_t digits[10];
-    size_t size = 0;
+static void put_varint(struct connection *c, uint64_t value) {
     for (; value > 0x7f; value >>= 7)
-        digits[size++] = (uint8_t)value | 0x80;
-    digits[size++] = (uint8_t)value;
-    put(c, digits, size);
+        put(c, &(uint8_t){(uint8_t)value | 0x80}, 1);
+    put(c, &(uint8_t){(uint8_t)value}, 1);
 }
 
-static void put_number(struct connection *c, uint32_t number, uint64_t value)
-{
-    put_varint(c, (uint64_t)number << 3);
-    put_varint(c, value);
-}
-
-static void put_bytes(struct connection *c, uint32_t number, const void *data, size_t size)
-{
-    put_varint(c, (uint64_t)number << 3 | 2);
-    put_varint(c, size);
-    put(c, data, size);
-}
-
-/* Protobuf's texts are UTF-8: the daemon would hang up on anything else. */
-static int is_utf8(const uint8_t *s)
-{
-    /* Unicode, table 3-7: by the first byte, what the second one may be, and how many follow it */
-    static const struct {
-        uint8_t first, last, low, high, more;
-    } form[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1},
-        {0xed, 0xed, 0x80, 0x9f, 1}, {0xee, 0xef, 0x80, 0xbf, 1}, {0xf0, 0xf0, 0x90, 0xbf, 2},
-        {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2},
-    };
-    enum { FORMS = sizeof form / sizeof *form };
-    for (; *s; s++) {
-        if (*s < 0x80)
-            continue;
-        size_t i = 0;
-        while (i < FORMS && (*s < form[i].first || *s > form[i].last))
-            i++;
-        if (i == FORMS || *++s < form[i].low || *s > form[i].high)
+/* Texts of protobuf are UTF-8: the daemon would hang up on anything else. */
+static int is_utf8(const uint8_t *s) {
+    while (*s) {
+        unsigned first = *s++, two = first << 8 | *s;
+        int more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        /* no letter begins so; the second byte tells longer forms than needed, and surrogates */
+        if ((more && first < 0xc2) || first > 0xf4 || (two >> 5 == 0xe080 >> 5) ||
+            (two >> 5 == 0xeda0 >> 5) || (two >> 4 == 0xf080 >> 4) || (two > 0xf48f && more))
             return 0;
-        for (int more = form[i].more; more > 0; more--)
-            if ((*++s & 0xc0) != 0x80)
+        while (more--)
+            if ((*s++ & 0xc0) != 0x80)
                 return 0;
     }
     return 1;
 }
 
-static void put_text(struct connection *c, uint32_t number, const char *text)
-{
-    if (!text || !*text)
-        return;
-    put_bytes(c, number, text, strlen(text));
-    if (!is_utf8((const uint8_t *)text))
-        c->unsendable = SEALCAR_INVALID_NAME;
-}
-
-/* A message's length is filled in when it is known, in three bytes: a varint may have some to spare. */
-static size_t open_message(struct connection *c, uint32_t number)
-{
-    put_varint(c, (uint64_t)number << 3 | 2);
-    put(c, "\0\0", 3);
-    return c->size;
-}
-
-static void close_message(struct connection *c, size_t start)
-{
+static void put_message(struct connection *c, unsigned number, const struct value *v) {
+    put_varint(c, number << 3 | 2);
+    put(c, "\0\0", 3); /* its length, filled in below: a varint may have bytes to spare */
+    size_t start = c->size;
+    for (unsigned i = 1; i <= sizeof(values) / sizeof *v; i++, v++) {
+        struct bytes b = v->bytes;
+        if (v->text) {
+            b.at = (const uint8_t *)v->text;
+            b.end = b.at + strlen(v->text);
+            if (!is_utf8(b.at))
+                c->unsendable = SEALCAR_INVALID_NAME;
+        }
+        if (v->message) {
+            put_message(c, i, v->message);
+        } else if (size_of(b)) {
+            put_varint(c, i << 3 | 2);
+            put_varint(c, size_of(b));
+            put(c, b.at, size_of(b));
+        } else if (v->number) {
+            put_varint(c, i << 3);
+            put_varint(c, v->number);
+        }
+    }
     size_t size = c->size - start;
     c->out[start - 3] = (uint8_t)size | 0x80;
     c->out[start - 2] = (uint8_t)(size >> 7) | 0x80;
     c->out[start - 1] = (uint8_t)(size >> 14);
 }
 
-/* A new packet, which send_packet closes. */
-static void begin(struct connection *c, unsigned kind)
-{
-    c->size = 0;
-    c->unsendable = 0;
-    open_message(c, kind);
-}
-
-static void put_scope(struct connection *c, const struct sealcar_name *name)
-{
-    size_t scope = open_message(c, 1), package = open_message(c, 1);
-    put_text(c, 1, name->package);
-    put_text(c, 2, name->version);
-    close_message(c, package);
-    put_text(c, 2, name->component);
-    put_text(c, 3, name->variant);
-    put_number(c, 4, name->generation);
-    close_message(c, scope);
-}
-
-/* ---- who the daemon is ----------------------------------------------------------------------- */
-struct owned {
-    mode_t mode; /* 0: not looked at */
-    uid_t owner;
-};
-
-/* What was seen on the way to the socket directory. */
-struct way {
-    struct owned here;
-    int64_t other; /* the one owner on it who is neither root nor we; -1: none */
-    int unsafe;    /* somebody else could have put it there */
-};
-
-static int is_open(mode_t mode)
-{
-    return !S_ISLNK(mode) && mode & (S_IWGRP | S_IWOTH);
-}
-
-/* Look at a directory or link, which lies in the one that was looked at before. */
-static int look(struct way *w, const char *path)
-{
-    struct stat found;
-    if (lstat(*path ? path : "/", &found))
-        return -1;
-    if (found.st_uid && found.st_uid != geteuid()) {
-        /* a sticky directory such as /tmp keeps what is in it from being replaced, but not from
-         * being made by whoever comes first */
-        if (is_open(w->here.mode) || (w->other >= 0 && w->other != found.st_uid))
-            w->unsafe = 1;
-        w->other = found.st_uid;
-    }
-    if (is_open(found.st_mode) && !(found.st_mode & S_ISVTX))
-        w->unsafe = 1;
-    w->here = (struct owned){found.st_mode, found.st_uid};
-    return 0;
-}
-
-/* Walk from / to the directory, links too, as the kernel would. */
-static int walk(const char *directory, struct way *w)
-{
-    char path[PATH_MAX] = "", rest[PATH_MAX], target[PATH_MAX];
-    int links = 0;
-    *w = (struct way){.other = -1};
-    if (snprintf(rest, sizeof rest, "%s", directory) >= PATH_MAX || look(w, path))
-        return -1;
-    for (char *part = rest; *(part += strspn(part, "/"));) {
-        size_t length = strcspn(part, "/"), before = strlen(path);
-        char *after = part + length, *slash = strrchr(path, '/');
-        struct owned inside = w->here;
-        int up = length == 2 && memcmp(part, "..", 2) == 0;
-        if (up) {
-            if (slash)
-                *slash = 0;
-            w->here.mode = 0;
-        } else if (length != 1 || *part != '.') {
-            if (before + length + 2 > sizeof path)
-                return -1;
-            snprintf(path + before, sizeof path - before, "/%.*s", (int)length, part);
-        }
-        if ((up || path[before]) && look(w, path))
-            return -1;
-        part = after;
-        if (!S_ISLNK(w->here.mode))
-            continue;
-        ssize_t size = readlink(path, target, sizeof target - 1);
-        if (size <= 0 || ++links > MAX_LINKS || (size_t)size + strlen(after) >= sizeof target)
-            return -1;
-        strcpy(target + size, after);
-        strcpy(rest, target);
-        part = rest;
-        path[before] = 0;
-        w->here = inside;
-        if (*target == '/') {
-            *path = 0;
-            w->here.mode = 0;
-            if (look(w, path))
-                return -1;
-        }
-    }
-    return 0;
-}
-
-/* Whose the directory is, as long as nobody else could have put it there. */
-static int owner_of(const char *directory, int64_t *owner, sealcar_error *e)
-{
-    struct way w;
-    if (walk(directory, &w))
-        return fail(e, SEALCAR_UNAVAILABLE, "no daemon listens at %s", directory);
-    if (w.unsafe || is_open(w.here.mode) || (w.other >= 0 && w.other != w.here.owner))
-        return fail(e, SEALCAR_INVALID_REQUEST,
-                    "others than its owner can write to %s or replace it, so its owner doesn't "
-                    "tell who the daemon is: give peer_uid or $SEALCAR_PEER_UID, or chmod go-w",
-                    directory);
-    *owner = w.here.owner;
-    return 0;
-}
+#define SCOPE(n)                                                                                   \
+    {.message = (values){{.message = (values){{.text = (n)->package}, {.text = (n)->version}}},    \
+                         {.text = (n)->component}, {.text = (n)->variant},                         \
+                         {.number = (n)->generation}}}
+#define ID(t) {.bytes = {(t)->id, (t)->id + (t)->id_size}}
 
 /* ---- packets --------------------------------------------------------------------------------- */
-static int64_t now_ms(void)
-{
+static int64_t now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void pause_ms(int ms)
-{
-    nanosleep(&(struct timespec){0, ms * 1000000L}, NULL);
+static int send_packet(struct connection *c, unsigned kind, const struct value *v) {
+    int64_t deadline = now_ms() + c->client->timeout;
+    c->size = 0;
+    c->unsendable = 0;
+    put_message(c, kind, v);
+    if (c->process != getpid())
+        return fail(c->e, SEALCAR_WRONG_STATE, "this transaction belongs to the parent process");
+    if (c->unsendable)
+        return fail(c->e, c->unsendable, "a text of this request isn't UTF-8, or it is too long");
+    while (send(c->fd, c->out, c->size, MSG_NOSIGNAL) < 0 && (errno == EINTR || errno == EAGAIN))
+        if (now_ms() >= deadline)
+            return broken(c, SEALCAR_TIMED_OUT, "the daemon didn't take a packet in time");
+    return 0; /* also if the daemon is gone: it may have said why, and that comes next */
 }
 
-/* 1: ready; 0: the time is over */
-static int wait_for(int fd, short events, int64_t deadline)
-{
-    for (;;) {
-        struct pollfd p = {fd, events, 0};
-        int64_t left = deadline - now_ms();
-        int ready = poll(&p, 1, left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left);
-        if (ready > 0)
-            return 1;
-        if (ready == 0 || (errno != EINTR && errno != EAGAIN))
-            return 0;
-    }
-}
-
-static int descriptor_of(struct msghdr *m)
-{
-    int fd = -1;
-    struct cmsghdr *h = CMSG_FIRSTHDR(m);
-    if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS &&
-        h->cmsg_len >= CMSG_LEN(sizeof fd))
-        memcpy(&fd, CMSG_DATA(h), sizeof fd);
-    return fd;
-}
-
-static void close_handed(struct connection *c)
-{
+static int receive(struct connection *c, int patience) {
+    /* room for one descriptor and not a byte more: the padding would take a second one */
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    struct iovec io = {c->in, sizeof c->in};
+    struct msghdr m;
+    int64_t deadline = now_ms() + patience;
+    ssize_t size;
+    int resets = 0, later;
     if (c->handed >= 0)
         close(c->handed);
     c->handed = -1;
-}
-
-static void unpack(struct connection *c, size_t size)
-{
-    struct bytes in = {c->in, c->in + size};
-    struct field f;
-    c->kind = 0;
-    c->body = (struct bytes){NULL, NULL};
-    if (!well_formed(in))
-        return;
-    while (next_field(&in, &f) > 0)
-        if (f.wire == 2 && f.number >= ATTESTED && f.number <= FILLING) {
-            c->kind = f.number;
-            c->body = f.bytes;
-        }
-    if (!well_formed(c->body))
-        c->kind = 0;
-}
-
-static int receive(struct connection *c, int patience)
-{
-    /* room for one descriptor and not a byte more: the padding would take a second one */
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    int64_t deadline = now_ms() + patience;
-    close_handed(c);
-    for (int resets = 0;;) {
-        struct iovec io = {c->in, sizeof c->in};
-        struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control,
-                           .msg_controllen = CMSG_LEN(sizeof(int))};
-        ssize_t size = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-        if (size < 0 && errno == EAGAIN) {
-            if (!wait_for(c->fd, POLLIN, deadline))
-                return broken(c, SEALCAR_TIMED_OUT, "the daemon was silent for too long");
-            continue;
-        }
+    do {
+        m = (struct msghdr){.msg_iov = &io, .msg_iovlen = 1, .msg_control = control,
+                            .msg_controllen = CMSG_LEN(sizeof(int))};
+        size = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC);
+        later = size < 0 && (errno == EINTR || errno == EAGAIN);
         /* a reset comes once, and before the packets that the daemon sent before it closed */
-        if (size < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)))
-            continue;
-        if (size <= 0)
-            return broken(c, SEALCAR_UNAVAILABLE, "the daemon closed the connection");
-        c->handed = descriptor_of(&m);
-        if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
-            return broken(c, SEALCAR_UNAVAILABLE,
-                          "a packet over the limits of the data socket came in");
-        unpack(c, (size_t)size);
-        return 0;
-    }
-}
-
-static int refused(struct connection *c)
-{
-    struct bytes message = bytes_of(c->body, 2);
-    int reason = (int)(number_of(c->body, 1) & 0xff);
-    fail(c->e, reason ? reason : SEALCAR_UNAVAILABLE, "%.*s", (int)size_of(message),
-         or_empty((const char *)message.at));
-    c->e->retry_after_ms = number_of(c->body, 8);
-    return -1;
-}
-
-/* The daemon is gone, but may have said why before it closed. */
-static int farewell(struct connection *c)
-{
-    while (receive(c, RETRY_MS) == 0)
-        if (c->kind == ERROR) {
-            c->usable = 0;
-            return refused(c);
-        }
-    return broken(c, SEALCAR_UNAVAILABLE, "the daemon is gone");
-}
-
-static int send_packet(struct connection *c)
-{
-    int64_t deadline = now_ms() + c->timeout;
-    close_message(c, BODY);
-    if (c->unsendable)
-        return fail(c->e, c->unsendable, "a text in this request isn't UTF-8, or they are too long");
-    while (send(c->fd, c->out, c->size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-        if (errno == EINTR)
-            continue;
-        if (errno != EAGAIN)
-            return farewell(c);
-        if (!wait_for(c->fd, POLLOUT, deadline))
-            return broken(c, SEALCAR_TIMED_OUT, "the daemon didn't take a packet in time");
-    }
+    } while (later ? now_ms() < deadline : size < 0 && errno == ECONNRESET && !resets++);
+    if (later)
+        return broken(c, SEALCAR_TIMED_OUT, "the daemon was silent for too long");
+    if (size <= 0)
+        return broken(c, SEALCAR_UNAVAILABLE, "the daemon closed the connection");
+    struct cmsghdr *header = CMSG_FIRSTHDR(&m);
+    if (header && header->cmsg_type == SCM_RIGHTS)
+        memcpy(&c->handed, CMSG_DATA(header), sizeof c->handed);
+    if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+        return broken(c, SEALCAR_UNAVAILABLE, "a packet over the data socket's limits came in");
+    fields message;
+    int whole = parse((struct bytes){c->in, c->in + size}, message);
+    c->kind = 0;
+    for (unsigned i = ATTESTED; whole && i <= ERROR; i++)
+        if (message[i].bytes.at && parse(message[i].bytes, c->f))
+            c->kind = i;
     return 0;
 }
 
-/* ---- rings ----------------------------------------------------------------------------------- */
-static void unmap_ring(struct ring *r)
-{
+static int refused(struct connection *c) {
+    struct bytes text = c->f[2].bytes, id = c->f[9].bytes;
+    int reason = (int)(c->f[1].value & 0xff), size = (int)size_of(text), id_size = (int)size_of(id);
+    fail(c->e, reason ? reason : SEALCAR_UNAVAILABLE, "%.*s%s%.*s%s", size < 500 ? size : 500,
+         or_empty((const char *)text.at), id_size ? " (request " : "", id_size < 64 ? id_size : 64,
+         or_empty((const char *)id.at), id_size ? ")" : "");
+    c->e->retry_after_ms = c->f[8].value;
+    return -1;
+}
+
+static void unmap_ring(struct ring *r) {
     if (r->at)
-        munmap(r->at, (size_t)r->slots * r->slot_size);
+        munmap(r->at, r->slots * r->slot_size);
     *r = (struct ring){0};
 }
 
-/* Memory that another process could still shrink is never mapped: touching it could raise SIGBUS. */
-static void *map_sealed(int fd, uint64_t size, int seals, int access)
-{
+/* Memory that somebody could still shrink is never mapped: touching it could raise SIGBUS. */
+static int map_ring(struct connection *c, struct ring *r, int access) {
+    uint64_t slots = c->f[1].value, slot_size = c->f[2].value, size = slots * slot_size;
+    int seals = fcntl(c->handed, F_GET_SEALS), fixed = F_SEAL_SHRINK | F_SEAL_GROW;
     struct stat found;
-    int has = fcntl(fd, F_GET_SEALS);
-    if (has < 0 || (has & seals) != seals || fstat(fd, &found) || !size || size > PTRDIFF_MAX ||
-        (uint64_t)found.st_size != size)
-        return NULL;
-    void *at = mmap(NULL, size, access, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED)
-        return NULL;
-    madvise(at, size, MADV_DONTDUMP);
-    return at;
-}
-
-static int attach(struct connection *c)
-{
-    int writable = c->kind == WRITE_RING;
-    uint64_t slots = number_of(c->body, 1), slot_size = number_of(c->body, 2);
-    struct ring *r = &c->ring[writable];
+    uint8_t *at = MAP_FAILED;
     unmap_ring(r);
-    if (slots <= MAX_SLOTS && slot_size <= UINT32_MAX)
-        r->at = map_sealed(c->handed, slots * slot_size, F_SEAL_SHRINK | F_SEAL_GROW,
-                           writable ? PROT_READ | PROT_WRITE : PROT_READ);
-    if (!r->at)
-        return broken(c, SEALCAR_UNAVAILABLE,
-                      "the daemon's ring isn't what was announced, or can still change its size");
-    r->slots = (uint32_t)slots;
-    r->slot_size = (uint32_t)slot_size;
+    if (slots <= MAX_SLOTS && slot_size <= UINT32_MAX && seals >= 0 && (seals & fixed) == fixed &&
+        fstat(c->handed, &found) == 0 && (uint64_t)found.st_size == size)
+        at = mmap(NULL, size, access, MAP_SHARED, c->handed, 0);
+    if (at == MAP_FAILED)
+        return broken(c, SEALCAR_UNAVAILABLE, "the ring has another size, or can still change it");
+    *r = (struct ring){at, slots, slot_size};
     /* a child of fork has no use for it, and the daemon counts it as long as it is mapped */
-    madvise(r->at, slots * slot_size, MADV_DONTFORK);
-    begin(c, RING_MAPPED);
-    return send_packet(c);
+    madvise(at, size, MADV_DONTFORK);
+    madvise(at, size, MADV_DONTDUMP);
+    return send_packet(c, RING_MAPPED, (values){0});
 }
 
 /* The next packet of a wanted kind; a ring that is wanted before it is mapped and acknowledged. In
  * the midst of a transfer none is: slots of the old one are still in use. */
-static int answer(struct connection *c, unsigned wanted, int patience)
-{
+static int answer(struct connection *c, unsigned wanted, int patience) {
     for (;;) {
         if (receive(c, patience))
             return -1;
-        unsigned came = OR(c->kind);
-        if (!(came & (wanted | OR(ERROR))) || (c->handed >= 0) != !!(came & WITH_DESCRIPTOR))
+        int is_ring = c->kind == RING || c->kind == WRITE_RING;
+        if (!(OR(c->kind) & (wanted | OR(ERROR))) || (c->handed >= 0) != is_ring)
             return out_of_turn(c);
         if (c->kind == ERROR)
             return refused(c);
-        if (c->kind != RING && c->kind != WRITE_RING)
+        if (!is_ring)
             return 0;
-        if (attach(c))
+        if (c->kind == RING ? map_ring(c, &c->ring[0], PROT_READ)
+                            : map_ring(c, &c->ring[1], PROT_READ | PROT_WRITE))
             return -1;
     }
 }
 
-static int request(struct connection *c, unsigned wanted)
-{
-    return send_packet(c) || answer(c, wanted, c->timeout) ? -1 : 0;
+static int ask(struct connection *c, unsigned kind, const struct value *v, unsigned wanted) {
+    return send_packet(c, kind, v) || answer(c, wanted, c->client->timeout) ? -1 : 0;
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
-static void hang_up(struct connection *c)
-{
-    /* in this order: the daemon counts the rings for as long as they are mapped */
-    unmap_ring(&c->ring[0]);
-    unmap_ring(&c->ring[1]);
-    close_handed(c);
+/* Whose a directory is, as long as it and all above it belong to root, us or that owner, and nobody
+ * else can write to them; -1: who knows. Whoever made a link could have made it lead anywhere. */
+static int64_t owner_of(const char *directory) {
+    char path[PATH_MAX];
+    struct stat found;
+    int64_t owner = -1;
+    if (!realpath(directory, path) || strcmp(path, directory) != 0)
+        return -1;
+    for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
+        *end = 0;
+        if (lstat(*path ? path : "/", &found) || found.st_mode & (S_IWGRP | S_IWOTH))
+            return -1;
+        owner = owner < 0 ? found.st_uid : owner;
+        if (found.st_uid && found.st_uid != geteuid() && found.st_uid != owner)
+            return -1;
+    }
+    return owner;
+}
+
+/* Connect to the right daemon and attest. */
+static int dial(struct connection *c) {
+    const char *directory = c->client->directory;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    struct timeval tick = {0, TICK_MS * 1000};
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t size = sizeof peer;
+    int64_t told = c->client->peer;
+    snprintf(to.sun_path, sizeof to.sun_path, "%.97s/data.sock", directory);
+    c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (c->fd < 0 || setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof tick) ||
+        setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &tick, sizeof tick))
+        return fail(c->e, SEALCAR_EXHAUSTED, "no socket: %s", strerror(errno));
+    if (connect(c->fd, (struct sockaddr *)&to, sizeof to))
+        return fail(c->e, errno == EACCES ? SEALCAR_DENIED : SEALCAR_UNAVAILABLE,
+                    "no daemon at %s: %s", directory, strerror(errno));
+    getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    if (told >= 0 && peer.uid != told)
+        return fail(c->e, SEALCAR_DENIED, "uid %u listens at %s, but the daemon must have uid %lld",
+                    peer.uid, directory, (long long)told);
+    if (told < 0 && peer.uid && peer.uid != geteuid() && peer.uid != owner_of(directory))
+        return fail(c->e, SEALCAR_DENIED,
+                    "uid %u listens at %s, where others could as well: if that is the daemon's, "
+                    "give it as peer_uid or $SEALCAR_PEER_UID", peer.uid, directory);
+    if (ask(c, ATTEST, (values){{.number = 1}, {.text = "sealcar-c 0.1.0"}}, OR(ATTESTED)))
+        return -1;
+    c->usable = c->f[1].value == 1;
+    return c->usable ? 0 : fail(c->e, SEALCAR_INCOMPATIBLE, "the daemon speaks another protocol");
+}
+
+static void hang_up(struct connection *c) {
+    if (!c)
+        return;
+    if (c->process == getpid()) { /* else its rings didn't come along, and the parent goes on */
+        unmap_ring(&c->ring[0]); /* first: the daemon counts rings for as long as they are mapped */
+        unmap_ring(&c->ring[1]);
+        shutdown(c->fd, SHUT_RDWR); /* a child may have it too */
+    }
+    if (c->handed >= 0)
+        close(c->handed);
     if (c->fd >= 0)
         close(c->fd);
-    explicit_bzero(c->in, sizeof c->in); /* small payloads came through it */
     free(c);
 }
 
-/* 0: connected; 1: not yet; -1: never */
-static int dial(const sealcar_client *client, struct connection *c)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    int64_t expected = client->peer;
-    if (expected < 0 && owner_of(client->directory, &expected, c->e))
-        return c->e->reason == SEALCAR_UNAVAILABLE ? 1 : -1;
-    snprintf(to.sun_path, sizeof to.sun_path, "%.97s/data.sock", client->directory);
-    c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (c->fd < 0)
-        return fail(c->e, SEALCAR_EXHAUSTED, "no socket: %s", strerror(errno));
-    if (connect(c->fd, (struct sockaddr *)&to, sizeof to)) {
-        int denied = errno == EACCES || errno == EPERM;
-        fail(c->e, denied ? SEALCAR_DENIED : SEALCAR_UNAVAILABLE, "no daemon at %s: %s",
-             client->directory, strerror(errno));
-        return denied ? -1 : 1;
-    }
-    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) || (int64_t)peer.uid != expected)
-        return fail(c->e, SEALCAR_UNAVAILABLE,
-                    "uid %u listens at %s, but the daemon must have uid %u", (unsigned)peer.uid,
-                    client->directory, (unsigned)expected);
-    return 0;
-}
-
-/* 0: it is the daemon, and speaks our protocol; 1: it is just going, or just coming; -1: never */
-static int attest(struct connection *c)
-{
-    c->usable = 1;
-    begin(c, ATTEST);
-    put_number(c, 1, PROTOCOL);
-    put_text(c, 2, RELEASE);
-    if (request(c, OR(ATTESTED)))
-        return c->e->reason == SEALCAR_UNAVAILABLE ? 1 : -1;
-    c->segments = number_of(c->body, 5) != 0;
-    if (number_of(c->body, 1) == PROTOCOL)
-        return 0;
-    return fail(c->e, SEALCAR_INCOMPATIBLE, "the daemon speaks another protocol than this client");
-}
-
-static struct connection *call(const sealcar_client *client, int64_t deadline, sealcar_error *e)
-{
-    for (;;) {
+/* A new connection, once there is a daemon; NULL: there is none. */
+static struct connection *call(sealcar_client *client, sealcar_error *e) {
+    for (int64_t deadline = now_ms() + client->timeout - TICK_MS;;) {
         struct connection *c = calloc(1, sizeof *c);
         if (!c) {
             fail(e, SEALCAR_EXHAUSTED, "no memory for a connection");
             return NULL;
         }
-        c->fd = c->handed = -1;
+        c->client = client;
         c->e = e;
-        c->timeout = client->timeout;
-        int later = dial(client, c);
-        if (!later)
-            later = attest(c);
-        if (!later)
+        c->process = getpid();
+        c->fd = c->handed = -1;
+        if (!dial(c))
             return c;
         hang_up(c);
-        if (later < 0 || now_ms() + RETRY_MS >= deadline)
+        if (e->reason != SEALCAR_UNAVAILABLE || now_ms() >= deadline)
             return NULL;
-        pause_ms(RETRY_MS);
+        nanosleep(&(struct timespec){0, TICK_MS * 1000000L}, NULL);
     }
 }
 
-/* A fork in the midst of it leaves the child less to free, never the same twice. */
-static void drop(sealcar_client *client, int place)
-{
-    struct connection *c = client->place[place].connection;
-    client->place[place].connection = NULL;
-    if (c)
+/* A connection for one request, to be given back. */
+static struct connection *lease(sealcar_client *client, sealcar_error *e) {
+    for (int i = 0; i < KEPT_CONNECTIONS; i++) {
+        struct connection *c = atomic_exchange(&client->idle[i], NULL);
+        /* a parent's is of no use, and what comes unasked is the daemon's farewell */
+        if (c && c->process == getpid() && recv(c->fd, c->in, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+            errno == EAGAIN) {
+            c->e = e;
+            return c;
+        }
         hang_up(c);
+    }
+    return call(client, e);
 }
 
-/* In a child of fork: drop the parent's connections, which only the parent may speak on. */
-static void take_over(sealcar_client *client)
-{
-    for (pid_t me = getpid(), held; (held = atomic_load(&client->process)) != me; sched_yield()) {
-        if (held == -me || !atomic_compare_exchange_strong(&client->process, &held, -me))
-            continue;
-        for (int i = 0; i < CONNECTIONS; i++) {
-            struct connection *c = client->place[i].connection;
-            if (c)
-                c->ring[0].at = c->ring[1].at = NULL; /* they didn't come along */
-            drop(client, i);
-            atomic_store(&client->place[i].state, UNUSED);
-        }
-        atomic_store(&client->process, me);
+static void give_back(struct connection *c) {
+    for (int i = 0; c && c->usable && i < KEPT_CONNECTIONS; i++) {
+        struct connection *none = NULL;
+        if (atomic_compare_exchange_strong(&c->client->idle[i], &none, c))
+            return;
     }
-}
-
-static int claim(sealcar_client *client, int state)
-{
-    for (int i = 0; i < CONNECTIONS; i++) {
-        int expected = state;
-        if (atomic_compare_exchange_strong(&client->place[i].state, &expected, BUSY))
-            return i;
-    }
-    return -1;
-}
-
-/* A connection for one request, to be given back; NULL: there is none. */
-static struct connection *lease(sealcar_client *client, sealcar_error *e)
-{
-    int64_t deadline = now_ms() + client->timeout;
-    int place;
-    take_over(client);
-    while ((place = claim(client, IDLE)) < 0 && (place = claim(client, UNUSED)) < 0) {
-        if (now_ms() >= deadline) {
-            fail(e, SEALCAR_TIMED_OUT, "all %d connections were busy", CONNECTIONS);
-            return NULL;
-        }
-        pause_ms(1);
-    }
-    struct connection **c = &client->place[place].connection;
-    if (*c && wait_for((*c)->fd, POLLIN, 0)) /* what comes unasked is the daemon's farewell */
-        drop(client, place);
-    if (!*c && !(*c = call(client, deadline, e))) {
-        atomic_store(&client->place[place].state, UNUSED);
-        return NULL;
-    }
-    (*c)->place = place;
-    (*c)->e = e;
-    return *c;
-}
-
-static void give_back(sealcar_client *client, struct connection *c)
-{
-    if (!c)
-        return;
-    int place = c->place, usable = c->usable;
-    if (!usable)
-        drop(client, place);
-    atomic_store(&client->place[place].state, usable ? IDLE : UNUSED);
-}
-
-static int find_directory(sealcar_client *client, const char *given, sealcar_error *e)
-{
-    char working[PATH_MAX];
-    const char *inside = NULL, *runtime = secure_getenv("XDG_RUNTIME_DIR");
-    struct stat found;
-    if (!given || !*given)
-        given = secure_getenv("SEALCAR_SOCKET");
-    if (given && *given) {
-        inside = *given == '/' ? "" : getcwd(working, sizeof working);
-    } else if (stat(SYSTEM_DIRECTORY, &found) == 0 && S_ISDIR(found.st_mode)) {
-        inside = "";
-        given = SYSTEM_DIRECTORY;
-    } else if (runtime && *runtime) {
-        inside = runtime;
-        given = "sealcar/default";
-    }
-    if (!inside)
-        return fail(e, SEALCAR_INVALID_REQUEST,
-                    "where is the daemon? Give the listener's directory, or set $SEALCAR_SOCKET");
-    int length = snprintf(client->directory, sizeof client->directory, "%s%s%s", inside,
-                          *inside ? "/" : "", given);
-    if (length < 0 || (size_t)length + sizeof "/data.sock" > sizeof client->directory)
-        return fail(e, SEALCAR_INVALID_REQUEST,
-                    "the path of the data socket is longer than a Unix socket's can be");
-    return 0;
+    hang_up(c);
 }
 
 /* The number that a variable of the environment gives; left as it is if that isn't set. */
-static int take_variable(const char *variable, int64_t *number, sealcar_error *e)
-{
-    const char *text = secure_getenv(variable);
-    if (!text || !*text)
-        return 0;
-    size_t digits = strspn(text, "0123456789");
-    if (text[digits] || digits > 18)
+static int take_variable(const char *variable, int64_t *number, sealcar_error *e) {
+    const char *text = or_empty(secure_getenv(variable));
+    if (text[strspn(text, "0123456789")] || strlen(text) > 18)
         return fail(e, SEALCAR_INVALID_REQUEST, "$%s must be a number in decimal digits", variable);
-    *number = strtoll(text, NULL, 10);
+    if (*text)
+        *number = strtoll(text, NULL, 10);
     return 0;
 }
 
 int sealcar_connect(const char *directory, int64_t peer_uid, int timeout_ms, const OrtApiBase *ort,
-                    sealcar_client **made, sealcar_error *error)
-{
-    sealcar_error unasked, *e = error ? error : &unasked;
+                    sealcar_client **made, sealcar_error *e) {
     const struct api_base *base = (const struct api_base *)ort;
-    sealcar_client *client = calloc(1, sizeof *client);
-    *made = NULL;
+    sealcar_client *client = *made = calloc(1, sizeof *client);
     if (!client)
         return fail(e, SEALCAR_EXHAUSTED, "no memory for a client");
     client->peer = peer_uid;
     client->timeout = timeout_ms > 0 ? timeout_ms : 30000;
-    client->process = getpid();
-    int failed = find_directory(client, directory, e) ||
-                 (peer_uid < 0 && take_variable("SEALCAR_PEER_UID", &client->peer, e));
-    if (!failed && base) {
-        client->api = base->get_api(API_VERSION);
-        if (!client->api || sscanf(base->get_version(), "1.%d", &client->minor) != 1)
-            failed = fail(e, SEALCAR_INCOMPATIBLE, "ONNX Runtime 1.28 or later is needed");
-    }
-    struct connection *c = failed ? NULL : lease(client, e);
-    if (!c) {
-        free(client);
-        return -1;
-    }
-    give_back(client, c);
-    *made = client;
-    return 0;
+    client->api = base ? base->get_api(API_VERSION) : NULL;
+    client->minor = base ? minor_version(base) : 0;
+    if (!*or_empty(directory))
+        directory = secure_getenv("SEALCAR_SOCKET");
+    int size = snprintf(client->directory, sizeof client->directory, "%s",
+                        *or_empty(directory) ? directory : "/run/sealcar/default");
+    struct connection *c = NULL;
+    if (size < 0 || (size_t)size + sizeof "/data.sock" > sizeof client->directory)
+        fail(e, SEALCAR_INVALID_REQUEST, "the data socket's path is longer than one can be");
+    else if (base && !client->api)
+        fail(e, SEALCAR_INCOMPATIBLE, "ONNX Runtime 1.28 or later is needed");
+    else if (peer_uid >= 0 || !take_variable("SEALCAR_PEER_UID", &client->peer, e))
+        c = lease(client, e);
+    give_back(c);
+    if (c)
+        return 0;
+    free(client);
+    *made = NULL;
+    return -1;
 }
 
-void sealcar_disconnect(sealcar_client *client)
-{
-    if (!client)
-        return;
-    take_over(client);
-    for (int i = 0; i < CONNECTIONS; i++)
-        drop(client, i);
+void sealcar_disconnect(sealcar_client *client) {
+    for (int i = 0; client && i < KEPT_CONNECTIONS; i++)
+        hang_up(atomic_exchange(&client->idle[i], NULL));
     free(client);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
-/* A copy of a text of the daemon's; NULL for one that C can't have, or without memory. */
-static const char *keep(struct text **kept, struct bytes in, uint32_t number)
-{
-    struct bytes b = bytes_of(in, number);
+/* A copy of a text of the daemon's, as long as the scope. C can't have one with a zero in it. */
+static const char *keep(sealcar_scope *s, struct bytes b) {
     size_t size = size_of(b);
-    struct text *t = size && memchr(b.at, 0, size) ? NULL : malloc(sizeof *t + size + 1);
+    struct text *t = size && memchr(b.at, 0, size) ? NULL : calloc(1, sizeof *t + size + 1);
+    s->wrong |= !t;
     if (!t)
-        return NULL;
+        return "";
     if (size)
         memcpy(t->at, b.at, size);
-    t->at[size] = 0;
-    t->next = *kept;
-    *kept = t;
+    t->next = s->texts;
+    s->texts = t;
     return t->at;
 }
 
-static void forget(struct text *kept)
-{
-    for (struct text *next; kept; kept = next) {
-        next = kept->next;
-        free(kept);
-    }
-}
-
-static int take_name(struct text **kept, struct bytes scope, struct sealcar_name *name)
-{
-    struct bytes package = bytes_of(scope, 1);
-    name->generation = number_of(scope, 4);
-    return (name->package = keep(kept, package, 1)) && (name->version = keep(kept, package, 2)) &&
-           (name->component = keep(kept, scope, 2)) && (name->variant = keep(kept, scope, 3));
-}
-
-static int take_payload(sealcar_scope *s, struct bytes info)
-{
-    struct bytes identity = bytes_of(info, 5);
-    size_t count = s->variant.count;
-    if (count == MAX_PAYLOADS)
-        return 0;
-    if ((count & (count - 1)) == 0) { /* full at every power of two */
-        void *grown = realloc(s->payloads, (count ? 2 * count : 1) * sizeof *s->payloads);
-        if (!grown)
-            return 0;
-        s->variant.payloads = s->payloads = grown;
-    }
-    struct sealcar_payload *p = &s->payloads[count];
-    *p = (struct sealcar_payload){.name = keep(&s->texts, info, 1), .size = number_of(info, 3),
-                                  .kind = (int)(number_of(info, 2) & 0xff),
-                                  .sealed = number_of(info, 4) != 0};
-    if (size_of(identity) == sizeof p->identity)
-        memcpy(p->identity, identity.at, sizeof p->identity);
-    s->variant.count += p->name != NULL;
-    return p->name != NULL;
-}
-
-static int take_page(sealcar_scope *s, struct bytes page)
-{
-    struct bytes info = bytes_of(page, 2);
+/* Take the variant of an answer, or some more of its payloads. */
+static void take_page(sealcar_scope *s, const struct field *page) {
     struct sealcar_variant *v = &s->variant;
-    struct field f;
-    if (!v->ep && !(take_name(&s->texts, bytes_of(page, 1), &v->name) &&
-                    (v->ep = keep(&s->texts, info, 3)) && (v->device = keep(&s->texts, info, 4)) &&
-                    (v->compatibility = keep(&s->texts, info, 5)) &&
-                    (v->executor_info = keep(&s->texts, info, 6))))
-        return 0;
-    while (next_field(&info, &f) > 0)
-        if (f.number == 7 && f.wire == 2 && !take_payload(s, f.bytes))
-            return 0;
-    return 1;
+    struct bytes info = page[2].bytes;
+    fields scope, package, f;
+    struct field next;
+    s->wrong = !parse(page[1].bytes, scope) || !parse(scope[1].bytes, package) || !parse(info, f);
+    if (!s->wrong && !v->ep) {
+        v->name = (struct sealcar_name){keep(s, package[1].bytes), keep(s, package[2].bytes),
+                                        keep(s, scope[2].bytes), keep(s, scope[3].bytes),
+                                        scope[4].value};
+        v->ep = keep(s, f[3].bytes);
+        v->device = keep(s, f[4].bytes);
+        v->compatibility = keep(s, f[5].bytes);
+        v->executor_info = keep(s, f[6].bytes);
+    }
+    while (!s->wrong && next_field(&info, &next) > 0) {
+        if (next.number != 7)
+            continue;
+        struct sealcar_payload *p = realloc((void *)v->payloads, (v->count + 1) * sizeof *p);
+        s->wrong = !p || v->count == MAX_PAYLOADS || !parse(next.bytes, f);
+        if (!p)
+            return;
+        p[v->count++] = (struct sealcar_payload){keep(s, f[1].bytes), f[3].value, (int)f[2].value};
+        v->payloads = p;
+    }
 }
 
-static int open_on(struct connection *c, sealcar_scope *s, const struct sealcar_name *name)
-{
+static int open_on(struct connection *c, sealcar_scope *s, const struct sealcar_name *name) {
     struct bytes token = {NULL, NULL};
+    int models = 0;
     do {
         size_t before = s->variant.count;
-        begin(c, OPEN);
-        put_scope(c, name);
-        put_bytes(c, 2, token.at, size_of(token));
-        if (request(c, OR(OPENED)))
+        if (ask(c, OPEN, (values){SCOPE(name), {.bytes = token}}, OR(OPENED)))
             return -1;
-        token = bytes_of(c->body, 3);
-        if (!take_page(s, c->body) || (size_of(token) && s->variant.count == before))
+        token = c->f[3].bytes;
+        take_page(s, c->f);
+        if (s->wrong || (size_of(token) && s->variant.count == before))
             return fail(c->e, SEALCAR_INCOMPATIBLE, "the daemon's list of payloads can't be kept");
         name = &s->variant.name; /* of that very state */
     } while (size_of(token));
-    return 0;
-}
-
-static void find_folder(sealcar_scope *s)
-{
-    int models = 0;
-    s->model = "";
     for (size_t i = 0; i < s->variant.count; i++)
-        if (s->payloads[i].kind == SEALCAR_MODEL && ++models)
-            s->model = s->payloads[i].name;
+        if (s->variant.payloads[i].kind == SEALCAR_MODEL && ++models)
+            s->model = s->variant.payloads[i].name;
     const char *slash = models == 1 ? strrchr(s->model, '/') : NULL;
     s->folder = slash ? (size_t)(slash + 1 - s->model) : 0;
+    return 0;
 }
 
 int sealcar_open(sealcar_client *client, const struct sealcar_name *name, sealcar_scope **made,
-                 sealcar_error *error)
-{
-    sealcar_error unasked, *e = error ? error : &unasked;
-    sealcar_scope *s = calloc(1, sizeof *s);
-    *made = NULL;
+                 sealcar_error *e) {
+    sealcar_scope *s = *made = calloc(1, sizeof *s);
     if (!s)
         return fail(e, SEALCAR_EXHAUSTED, "no memory for a scope");
-    struct connection *c = lease(client, e);
-    int failed = !c || open_on(c, s, name);
-    give_back(client, c);
-    if (failed) {
-        sealcar_close(s);
-        return placed(e, "opening", name, NULL);
-    }
     s->client = client;
-    find_folder(s);
-    *made = s;
-    return 0;
+    s->model = "";
+    note_place(s->place, name);
+    struct connection *c = lease(client, e);
+    int wrong = !c || open_on(c, s, name);
+    give_back(c);
+    if (!wrong)
+        return 0;
+    failed(e, "opening", "", s->place);
+    sealcar_close(s);
+    *made = NULL;
+    return -1;
 }
 
-const struct sealcar_variant *sealcar_variant_of(const sealcar_scope *scope)
-{
+const struct sealcar_variant *sealcar_variant_of(const sealcar_scope *scope) {
     return &scope->variant;
 }
 
-/* The payload of a name, which may be relative to the model's folder. */
-static const struct sealcar_payload *find(const sealcar_scope *s, size_t folder, const char *name)
-{
+/* The payload of a name, which is relative to the model's folder. */
+static const struct sealcar_payload *find(const sealcar_scope *s, const char *name) {
     for (size_t i = 0; i < s->variant.count; i++) {
-        const struct sealcar_payload *p = &s->payloads[i];
-        if (strncmp(p->name, s->model, folder) == 0 && strcmp(p->name + folder, name) == 0)
+        const struct sealcar_payload *p = &s->variant.payloads[i];
+        if (strncmp(p->name, s->model, s->folder) == 0 && strcmp(p->name + s->folder, name) == 0)
             return p;
     }
     return NULL;
 }
 
-const struct sealcar_payload *sealcar_find(const sealcar_scope *scope, const char *payload)
-{
-    return find(scope, 0, payload);
-}
-
-void sealcar_close(sealcar_scope *s)
-{
-    if (!s)
-        return;
-    forget(s->texts);
-    free(s->payloads);
+void sealcar_close(sealcar_scope *s) {
+    for (struct text *next; s && s->texts; s->texts = next) {
+        next = s->texts->next;
+        free(s->texts);
+    }
+    if (s)
+        free((void *)s->variant.payloads);
     free(s);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-/* What of a payload hasn't come yet. */
-struct gaps {
-    uint64_t from[MAX_SLOTS], to[MAX_SLOTS];
+/* ---- reading and writing --------------------------------------------------------------------- */
+/* What of a payload has come: all below `low`, and pieces that wait for one before them. */
+struct arrived {
+    uint64_t low, from[MAX_SLOTS], to[MAX_SLOTS];
     int count;
 };
 
-/* Fill a part of a gap. 0: it is no part of any, or too many would be left. */
-static int fill(struct gaps *g, uint64_t from, uint64_t size)
-{
-    int i = 0;
-    while (i < g->count && (from < g->from[i] || from >= g->to[i]))
-        i++;
-    if (i == g->count || !size || size > g->to[i] - from)
+static void add_piece(struct arrived *a, uint64_t from, uint64_t to) {
+    a->from[a->count] = from;
+    a->to[a->count++] = to;
+    for (int i = 0; i < a->count; i++)
+        if (a->from[i] == a->low) {
+            a->low = a->to[i];
+            a->from[i] = a->from[--a->count];
+            a->to[i] = a->to[a->count];
+            i = -1;
+        }
+}
+
+/* Take a payload of exactly that size, once its transfer has begun. */
+static int take(struct connection *c, uint8_t *target, uint64_t size) {
+    struct arrived all = {0};
+    struct bytes whole = c->f[2].bytes;
+    uint64_t there = whole.at ? size_of(whole) : c->f[1].value;
+    c->usable = whole.at != NULL; /* else not before the end */
+    if (there != size)
+        return fail(c->e, SEALCAR_INVALID_REQUEST, "the payload has %llu bytes, not %llu",
+                    (unsigned long long)there, (unsigned long long)size);
+    if (whole.at && size)
+        memcpy(target, whole.at, size);
+    if (whole.at)
         return 0;
-    if (from + size < g->to[i]) { /* what is behind it */
-        if (g->count == MAX_SLOTS)
-            return 0;
-        g->from[g->count] = from + size;
-        g->to[g->count++] = g->to[i];
-    }
-    g->to[i] = from;
-    if (g->from[i] == from) { /* nothing is before it */
-        g->count--;
-        g->from[i] = g->from[g->count];
-        g->to[i] = g->to[g->count];
-    }
-    return 1;
-}
-
-/* Every page is zeroed when it is first touched: huge ones, once. */
-static void advise_huge(void *target, uint64_t size)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = ((uintptr_t)target + page - 1) / page * page;
-    uintptr_t last = ((uintptr_t)target + size) / page * page;
-    if (size >= 4 << 20)
-        madvise((void *)first, last - first, MADV_HUGEPAGE);
-}
-
-static int drain(struct connection *c, uint8_t *target, uint64_t size)
-{
-    struct gaps left = {.to = {size}, .count = size != 0};
-    struct ring *r = &c->ring[0];
-    advise_huge(target, size);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), skipped = -(uintptr_t)target % page;
+    if (size >= HUGE_FROM) /* every page is zeroed when it is first touched: huge ones, once */
+        madvise(target + skipped, size - skipped, MADV_HUGEPAGE);
     for (;;) {
-        if (answer(c, OR(A_PIECE) | OR(DONE), c->timeout))
+        if (answer(c, OR(A_PIECE) | OR(DONE), c->client->timeout))
             return -1;
         if (c->kind == DONE)
             break;
-        uint64_t slot = number_of(c->body, 1), at = number_of(c->body, 2);
-        uint64_t count = number_of(c->body, 3);
-        if (slot >= r->slots || count > r->slot_size || !fill(&left, at, count))
-            return broken(c, SEALCAR_UNAVAILABLE,
-                          "the daemon announced bytes outside the payload or its ring, or twice");
-        memcpy(target + at, r->at + slot * r->slot_size, count);
-        begin(c, FREE);
-        put_number(c, 1, slot);
-        if (send_packet(c))
+        uint64_t slot = c->f[1].value, at = c->f[2].value, some = c->f[3].value;
+        struct ring *r = &c->ring[0];
+        if (slot >= r->slots || !some || some > r->slot_size || some > size || at > size - some ||
+            all.count == MAX_SLOTS)
+            return broken(c, SEALCAR_UNAVAILABLE, "bytes outside the payload or the ring came");
+        memcpy(target + at, r->at + slot * r->slot_size, some);
+        add_piece(&all, at, at + some);
+        uint8_t freed = (uint8_t)slot; /* a list of one number, which may be 0 */
+        if (send_packet(c, FREE, (values){{.bytes = {&freed, &freed + 1}}}))
             return -1;
     }
-    if (number_of(c->body, 1) != size || left.count)
+    if (c->f[1].value != size || all.low != size || all.count)
         return broken(c, SEALCAR_TRUNCATED, "the daemon ended before every byte had come");
     c->usable = 1;
     return 0;
 }
 
-static void begin_read(struct connection *c, unsigned kind, const sealcar_scope *s,
-                       const char *payload)
-{
-    begin(c, kind);
-    put_scope(c, &s->variant.name);
-    put_text(c, 2, payload);
-}
-
-static int read_on(struct connection *c, const sealcar_scope *s, const char *payload, void *target,
-                   uint64_t size)
-{
-    struct field small;
-    begin_read(c, READ, s, payload);
-    if (request(c, OR(READING) | OR(RING)))
-        return -1;
-    int whole = find_field(c->body, 2, 2, &small);
-    uint64_t there = whole ? size_of(small.bytes) : number_of(c->body, 1);
-    c->usable = whole; /* else a transfer is under way */
-    int failed = there == size ? 0
-                               : fail(c->e, SEALCAR_INVALID_REQUEST,
-                                      "the payload has %llu bytes, not %llu",
-                                      (unsigned long long)there, (unsigned long long)size);
-    if (!whole)
-        return failed ? -1 : drain(c, target, size);
-    if (!failed && size)
-        memcpy(target, small.bytes.at, size);
-    explicit_bzero((void *)small.bytes.at, there);
-    return failed;
-}
-
 int sealcar_read(sealcar_scope *s, const char *payload, void *target, uint64_t size,
-                 sealcar_error *error)
-{
-    sealcar_error unasked, *e = error ? error : &unasked;
+                 sealcar_error *e) {
+    values request = {SCOPE(&s->variant.name), {.text = payload}};
     struct connection *c = lease(s->client, e);
-    int failed = !c || read_on(c, s, payload, target, size);
-    give_back(s->client, c);
-    if (!failed)
+    int wrong = !c || ask(c, READ, request, OR(READING) | OR(RING)) || take(c, target, size);
+    if (c)
+        explicit_bzero(c->in, sizeof c->in); /* a small payload came through it */
+    give_back(c);
+    if (!wrong)
         return 0;
-    if (target && size)
+    if (size)
         explicit_bzero(target, size); /* a part of it isn't a payload */
-    return placed(e, "reading", &s->variant.name, payload);
-}
-
-static int map_on(struct connection *c, const sealcar_scope *s, const char *payload, void **at,
-                  uint64_t *size)
-{
-    if (!c->segments)
-        return fail(c->e, SEALCAR_INCOMPATIBLE, "this daemon shares no payloads: update it");
-    begin_read(c, SEGMENT, s, payload);
-    if (send_packet(c))
-        return -1;
-    do
-        if (answer(c, OR(A_SEGMENT) | OR(FILLING), c->timeout))
-            return -1;
-    while (c->kind == FILLING);
-    *size = number_of(c->body, 1);
-    *at = map_sealed(c->handed, *size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, PROT_READ);
-    if (!*at)
-        return broken(c, SEALCAR_UNAVAILABLE,
-                      "the daemon's segment is empty, or can still be changed");
-    close_handed(c);
-    begin(c, SEGMENT_RECEIVED);
-    return send_packet(c);
-}
-
-int sealcar_map(sealcar_scope *s, const char *payload, const void **address, uint64_t *size,
-                sealcar_error *error)
-{
-    sealcar_error unasked, *e = error ? error : &unasked;
-    void *at = NULL;
-    *size = 0;
-    struct connection *c = lease(s->client, e);
-    int failed = !c || map_on(c, s, payload, &at, size);
-    give_back(s->client, c);
-    if (failed) {
-        sealcar_unmap(at, *size);
-        at = NULL;
-        *size = 0;
-    }
-    *address = at;
-    return failed ? placed(e, "mapping", &s->variant.name, payload) : 0;
-}
-
-void sealcar_unmap(const void *address, uint64_t size)
-{
-    if (address)
-        munmap((void *)address, size);
-}
-
-/* ---- writing --------------------------------------------------------------------------------- */
-static void free_transaction(sealcar_transaction *t)
-{
-    if (t->connection)
-        hang_up(t->connection);
-    forget(t->texts);
-    free(t);
-}
-
-static int begin_on(struct connection *c, sealcar_transaction *t, const struct sealcar_name *name)
-{
-    begin(c, BEGIN);
-    put_scope(c, name);
-    if (request(c, OR(BEGUN)))
-        return -1;
-    struct bytes id = bytes_of(c->body, 1);
-    t->id_size = size_of(id);
-    if (!t->id_size || t->id_size > sizeof t->id ||
-        !take_name(&t->texts, bytes_of(c->body, 2), &t->name))
-        return out_of_turn(c);
-    memcpy(t->id, id.at, t->id_size);
-    return 0;
+    return failed(e, "reading", or_empty(payload), s->place);
 }
 
 int sealcar_begin(sealcar_client *client, const struct sealcar_name *name,
-                  sealcar_transaction **made, sealcar_error *error)
-{
-    sealcar_error unasked, *e = error ? error : &unasked;
-    sealcar_transaction *t = calloc(1, sizeof *t);
-    *made = NULL;
+                  sealcar_transaction **made, sealcar_error *e) {
+    sealcar_transaction *t = *made = calloc(1, sizeof *t);
     if (!t)
         return fail(e, SEALCAR_EXHAUSTED, "no memory for a transaction");
+    note_place(t->place, name);
     t->client = client;
-    t->process = getpid();
-    t->connection = call(client, now_ms() + client->timeout, e);
-    if (!t->connection || begin_on(t->connection, t, name)) {
-        free_transaction(t);
-        return placed(e, "beginning", name, NULL);
+    struct connection *c = t->connection = call(client, e);
+    if (c && !ask(c, BEGIN, (values){SCOPE(name)}, OR(BEGUN))) {
+        size_t size = size_of(c->f[1].bytes);
+        if (size && size <= sizeof t->id) {
+            memcpy(t->id, c->f[1].bytes.at, t->id_size = size);
+            return 0;
+        }
+        out_of_turn(c);
     }
-    *made = t;
-    return 0;
+    failed(e, "beginning", "", t->place);
+    *made = NULL;
+    sealcar_abort(t);
+    return -1;
 }
 
-static int check_process(const sealcar_transaction *t, sealcar_error *e)
-{
-    return t->process == getpid() ? 0
-                                  : fail(e, SEALCAR_WRONG_STATE,
-                                         "this transaction belongs to the parent process");
-}
-
-/* Note which slots of the write ring may be filled again, a bit each. */
-static int take_freed(struct connection *c, uint64_t *unused)
-{
-    struct bytes freed = bytes_of(c->body, 1);
-    for (uint64_t slot; varint(&freed, &slot); *unused |= UINT64_C(1) << slot)
-        if (slot >= c->ring[1].slots)
-            return out_of_turn(c);
-    return 0;
-}
-
-static int pour(struct connection *c, const uint8_t *data, uint64_t size)
-{
+/* Fill slots of the write ring as they are free, each of which is a bit. */
+static int pour(struct connection *c, const uint8_t *data, uint64_t size) {
     struct ring *r = &c->ring[1];
-    uint64_t room = number_of(c->body, 1), later = number_of(c->body, 2), at = 0;
+    c->usable = 0; /* before the end */
+    uint64_t room = c->f[1].value, later = c->f[2].value, at = 0;
     if (!room || !later || room > r->slot_size || later > r->slot_size)
         return out_of_turn(c);
     uint64_t unused = UINT64_MAX >> (MAX_SLOTS - r->slots);
     do {
-        while (!unused)
-            if (answer(c, OR(FREED), c->timeout) || take_freed(c, &unused))
+        while (!unused) {
+            if (answer(c, OR(FREED), c->client->timeout))
                 return -1;
-        int slot = __builtin_ctzll(unused);
-        unused &= unused - 1;
+            struct bytes freed = c->f[1].bytes;
+            for (uint64_t slot; varint(&freed, &slot); unused |= UINT64_C(1) << slot)
+                if (slot >= r->slots)
+                    return out_of_turn(c);
+        }
+        unsigned slot = (unsigned)__builtin_ctzll(unused);
         uint64_t some = size - at < room ? size - at : room;
+        unused &= unused - 1;
         if (some)
-            memcpy(r->at + (size_t)slot * r->slot_size, data + at, some);
-        begin(c, PIECE);
-        put_number(c, 1, (uint64_t)slot);
-        put_number(c, 2, at);
-        put_number(c, 3, some);
-        at += some;
-        put_number(c, 4, at == size);
-        if (send_packet(c))
+            memcpy(r->at + slot * r->slot_size, data + at, some);
+        int last = at + some == size;
+        values piece = {{.number = slot}, {.number = at}, {.number = some}, {.number = last}};
+        if (send_packet(c, PIECE, piece))
             return -1;
+        at += some;
         room = later;
     } while (at < size);
     do
@@ -1292,215 +778,116 @@ static int pour(struct connection *c, const uint8_t *data, uint64_t size)
     return 0;
 }
 
-static int write_on(struct connection *c, const sealcar_transaction *t, const char *payload,
-                    int kind, const void *data, uint64_t size)
-{
-    begin(c, WRITE);
-    put_bytes(c, 1, t->id, t->id_size);
-    put_text(c, 2, payload);
-    put_number(c, 3, (uint64_t)(kind < 0 ? 0 : kind));
-    put_number(c, 4, size);
-    if (request(c, OR(WRITING) | OR(WRITE_RING)))
-        return -1;
-    c->usable = 0; /* a transfer is under way */
-    return pour(c, data, size);
-}
-
 int sealcar_write(sealcar_transaction *t, const char *payload, int kind, const void *data,
-                  uint64_t size, sealcar_error *error)
-{
-    sealcar_error unasked, *e = error ? error : &unasked;
-    struct connection *c = check_process(t, e) ? NULL : lease(t->client, e);
-    int failed = !c || write_on(c, t, payload, kind, data, size);
-    give_back(t->client, c);
-    if (failed)
-        return placed(e, "writing", &t->name, payload);
-    atomic_fetch_add(&t->written, 1);
+                  uint64_t size, sealcar_error *e) {
+    values request = {ID(t), {.text = payload}, {.number = (unsigned)kind}, {.number = size}};
+    struct connection *c = t->connection;
+    c->e = e;
+    if (ask(c, WRITE, request, OR(WRITING) | OR(WRITE_RING)) || pour(c, data, size))
+        return failed(e, "writing", or_empty(payload), t->place);
+    t->written++;
     return 0;
 }
 
 int sealcar_commit(sealcar_transaction *t, const char *ep, const char *device,
                    const char *compatibility, const char *executor_info, uint64_t *generation,
-                   sealcar_error *error)
-{
-    sealcar_error unasked, *e = error ? error : &unasked;
+                   sealcar_error *e) {
+    values request = {ID(t), {.number = t->written}, {.text = ep}, {.text = device},
+                      {.text = compatibility}, {.text = executor_info}};
     struct connection *c = t->connection;
+    fields scope;
     c->e = e;
-    begin(c, COMMIT);
-    put_bytes(c, 1, t->id, t->id_size);
-    put_number(c, 2, atomic_load(&t->written));
-    put_text(c, 3, ep);
-    put_text(c, 4, device);
-    put_text(c, 5, compatibility);
-    put_text(c, 6, executor_info);
-    int failed = check_process(t, e) || send_packet(c) || answer(c, OR(COMMITTED), DISK_PATIENCE_MS);
-    if (failed)
-        placed(e, "publishing", &t->name, NULL);
+    int wrong = send_packet(c, COMMIT, request) || answer(c, OR(COMMITTED), DISK_PATIENCE_MS);
+    if (wrong)
+        failed(e, "publishing", "", t->place);
     else if (generation)
-        *generation = number_of(bytes_of(c->body, 1), 4);
-    free_transaction(t);
-    return failed ? -1 : 0;
+        *generation = parse(c->f[1].bytes, scope) ? scope[4].value : 0;
+    t->id_size = 0; /* nothing is left to abort */
+    sealcar_abort(t);
+    return wrong ? -1 : 0;
 }
 
-void sealcar_abort(sealcar_transaction *t)
-{
+void sealcar_abort(sealcar_transaction *t) {
     sealcar_error unasked;
-    if (!t)
-        return;
-    t->connection->e = &unasked;
-    begin(t->connection, ABORT);
-    put_bytes(t->connection, 1, t->id, t->id_size);
-    if (!check_process(t, &unasked))
-        (void)request(t->connection, OR(ABORTED));
-    free_transaction(t);
+    int ours = t && t->id_size && t->connection->process == getpid();
+    struct connection *c = ours ? lease(t->client, &unasked) : NULL;
+    if (c)
+        (void)ask(c, ABORT, (values){ID(t)}, OR(ABORTED));
+    give_back(c);
+    if (t)
+        hang_up(t->connection);
+    free(t);
 }
 
 /* ---- ONNX Runtime ---------------------------------------------------------------------------- */
-static OrtStatus *status_of(void *const *api, int code, const char *text)
-{
-    if (!api) { /* a status can't be made, and success would be a lie */
-        fputs("sealcar: a client that serves ONNX Runtime is connected with its OrtApiBase\n", stderr);
-        abort();
-    }
-    return ((OrtStatus * (*)(int, const char *)) api[CREATE_STATUS])(code, text);
-}
-
-static uint64_t machine_memory(void)
-{
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 OrtStatus *sealcar_read_named_buffer(void *state, const char *name, OrtAllocator *allocator,
-                                     void **buffer, size_t *size)
-{
+                                     void **buffer, size_t *size) {
     sealcar_scope *s = state;
     sealcar_error e;
-    if (buffer)
-        *buffer = NULL;
-    if (size)
-        *size = 0;
-    if (!s || !name || !allocator || !buffer || !size)
-        return status_of(s ? s->client->api : NULL, ORT_INVALID_ARGUMENT,
-                         "the read callback got an empty argument");
-    const struct sealcar_payload *blob = find(s, s->folder, name);
-    if (!blob || blob->kind != SEALCAR_BLOB || !blob->size || blob->size > machine_memory()) {
-        fail(&e, SEALCAR_NOT_FOUND, "the variant has no such blob, or one that nothing can hold");
-        placed(&e, "reading", &s->variant.name, name);
-        return status_of(s->client->api, ORT_FAIL, e.text);
+    if (!read_arguments(name, allocator, buffer, size))
+        return new_status(s->client->api, ORT_INVALID_ARGUMENT, "the read callback got too little");
+    const struct sealcar_payload *blob = find(s, name);
+    void *target = blob ? allocate_buffer(allocator, blob->size) : NULL;
+    if (!blob || blob->kind != SEALCAR_BLOB)
+        fail(&e, SEALCAR_NOT_FOUND, "reading %.200s of %s: there is no such blob", name, s->place);
+    else if (!target)
+        fail(&e, SEALCAR_EXHAUSTED, "reading %.200s of %s: no memory for it", name, s->place);
+    else if (!sealcar_read(s, blob->name, target, blob->size, &e)) {
+        *buffer = target;
+        *size = blob->size;
+        return NULL;
     }
-    void *target = allocator->alloc(allocator, blob->size);
-    if (!target)
-        return status_of(s->client->api, ORT_FAIL, "no memory for a blob");
-    if (sealcar_read(s, blob->name, target, blob->size, &e)) {
+    if (target)
         allocator->free(allocator, target);
-        return status_of(s->client->api, ORT_FAIL, e.text);
-    }
-    *buffer = target;
-    *size = blob->size;
-    return NULL;
+    return new_status(s->client->api, ORT_FAIL, e.text);
 }
 
-OrtStatus *sealcar_write_named_buffer(void *state, const char *name, const void *data, size_t size)
-{
+OrtStatus *sealcar_write_named_buffer(void *state, const char *name, const void *data, size_t n) {
     sealcar_transaction *t = state;
     sealcar_error e;
-    if (!t || !name || (!data && size))
-        return status_of(t ? t->client->api : NULL, ORT_INVALID_ARGUMENT,
-                         "the write callback got no name or no data");
-    if (sealcar_write(t, name, SEALCAR_BLOB, data, size, &e))
-        return status_of(t->client->api, ORT_FAIL, e.text);
+    if (!name || (!data && n))
+        return new_status(t->client->api, ORT_INVALID_ARGUMENT,
+                          "the write callback got no name or no data");
+    if (sealcar_write(t, name, SEALCAR_BLOB, data, n, &e))
+        return new_status(t->client->api, ORT_FAIL, e.text);
     return NULL;
 }
 
-/* A setter of callbacks: the stable one in its slot, or the experimental one of an older runtime. */
-static void *setter(const sealcar_client *client, void *const *table, int slot, const char *old)
-{
-    if (client->minor >= FIRST_STABLE)
-        return table[slot];
-    return ((void *(*)(const char *))client->api[GET_EXPERIMENTAL])(old);
+OrtStatus *sealcar_set_read(sealcar_scope *s, OrtSessionOptions *options) {
+    return set_read(s->client->api, s->client->minor, options, sealcar_read_named_buffer, s);
 }
 
-OrtStatus *sealcar_set_read(sealcar_scope *s, OrtSessionOptions *options)
-{
-    void *const *api = s->client->api;
-    void *set = api ? setter(s->client, api, SET_READ, OLD_SET_READ) : NULL;
-    if (!set)
-        return status_of(api, ORT_FAIL, "this ONNX Runtime has no EPContext data callbacks");
-    return ((OrtStatus * (*)(OrtSessionOptions *, read_named, void *)) set)(
-        options, sealcar_read_named_buffer, s);
+OrtStatus *sealcar_set_write(sealcar_transaction *t, OrtModelCompilationOptions *options) {
+    return set_write(t->client->api, t->client->minor, options, sealcar_write_named_buffer, t);
 }
 
-OrtStatus *sealcar_set_write(sealcar_transaction *t, OrtModelCompilationOptions *options)
-{
-    void *const *api = t->client->api, *const *table = NULL;
-    if (api)
-        table = ((void *const *(*)(void))api[GET_COMPILE_API])();
-    void *set = table ? setter(t->client, table, COMPILE_SET_WRITE, OLD_SET_WRITE) : NULL;
-    if (!set)
-        return status_of(api, ORT_FAIL, "this ONNX Runtime has no EPContext data callbacks");
-    return ((OrtStatus * (*)(OrtModelCompilationOptions *, write_named, void *)) set)(
-        options, sealcar_write_named_buffer, t);
-}
-
-/* what RegisterCustomOps made, for the life of the process: no call tells when a session ends */
-static _Atomic(sealcar_client *) registered_client;
-static _Atomic(sealcar_scope *) registered_scopes;
-
-static sealcar_client *shared_client(const OrtApiBase *ort, sealcar_error *e)
-{
-    sealcar_client *there = atomic_load(&registered_client), *made;
-    if (there)
+static sealcar_client *shared_client(const OrtApiBase *ort, sealcar_error *e) {
+    static _Atomic(sealcar_client *) shared;
+    sealcar_client *there = atomic_load(&shared), *made;
+    if (there || sealcar_connect(NULL, -1, 0, ort, &made, e))
         return there;
-    if (sealcar_connect(NULL, -1, 30000, ort, &made, e))
-        return NULL;
-    if (atomic_compare_exchange_strong(&registered_client, &there, made))
+    if (atomic_compare_exchange_strong(&shared, &there, made))
         return made;
     sealcar_disconnect(made); /* another thread was first */
     return there;
 }
 
-static int same(const struct sealcar_name *a, const struct sealcar_name *b)
-{
-    return a->generation == b->generation && !strcmp(a->package, b->package) &&
-           !strcmp(a->version, b->version) && !strcmp(a->component, b->component) &&
-           !strcmp(a->variant, b->variant);
-}
-
-static sealcar_scope *shared_scope(sealcar_client *client, sealcar_error *e)
-{
+OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *ort) {
     struct sealcar_name name = {
-        .package = secure_getenv("SEALCAR_PACKAGE"), .version = secure_getenv("SEALCAR_VERSION"),
-        .component = secure_getenv("SEALCAR_COMPONENT"), .variant = secure_getenv("SEALCAR_VARIANT")};
+        secure_getenv("SEALCAR_PACKAGE"), secure_getenv("SEALCAR_VERSION"),
+        secure_getenv("SEALCAR_COMPONENT"), secure_getenv("SEALCAR_VARIANT"), 0};
     int64_t generation = 0;
-    sealcar_scope *made, *first = atomic_load(&registered_scopes);
-    if (!name.package || !name.component || !name.variant) {
-        fail(e, SEALCAR_INVALID_REQUEST,
-             "set SEALCAR_PACKAGE, SEALCAR_COMPONENT and SEALCAR_VARIANT to what is to be read");
-        return NULL;
-    }
-    if (take_variable("SEALCAR_GENERATION", &generation, e))
-        return NULL;
-    name.generation = (uint64_t)generation;
-    if (sealcar_open(client, &name, &made, e))
-        return NULL;
-    for (sealcar_scope *s = first; s; s = s->next)
-        if (same(&s->variant.name, &made->variant.name)) {
-            sealcar_close(made);
-            return s;
-        }
-    made->next = first;
-    while (!atomic_compare_exchange_strong(&registered_scopes, &made->next, made))
-        ;
-    return made;
-}
-
-OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *ort)
-{
     sealcar_error e;
     sealcar_client *client = shared_client(ort, &e);
-    sealcar_scope *scope = client ? shared_scope(client, &e) : NULL;
-    if (scope)
-        return sealcar_set_read(scope, options);
+    sealcar_scope *scope;
+    if (client && !(name.package && name.component && name.variant))
+        fail(&e, SEALCAR_INVALID_REQUEST,
+             "set SEALCAR_PACKAGE, SEALCAR_COMPONENT and SEALCAR_VARIANT to what is to be read");
+    else if (client && !take_variable("SEALCAR_GENERATION", &generation, &e)) {
+        name.generation = (uint64_t)generation;
+        if (!sealcar_open(client, &name, &scope, &e))
+            return sealcar_set_read(scope, options);
+    }
     /* the oldest table has this function where the newest has it */
-    return status_of(((const struct api_base *)ort)->get_api(1), ORT_FAIL, e.text);
+    return new_status(((const struct api_base *)ort)->get_api(1), ORT_FAIL, e.text);
 }

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
 import shutil
+import socket
+import stat
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,10 +27,10 @@ from sealcar.transfer.owners import owner_of
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 SCOPE = ("m", "c", "v")
+OTHER = 5000
 PAYLOADS = {
     "big": varied((9 << 20) + 123),
     "odd": varied(64_001),
@@ -50,8 +55,6 @@ def checked(done: subprocess.CompletedProcess[bytes]) -> bytes:
 @pytest.mark.parametrize("name", PAYLOADS)
 def test_a_reader_in_c_gets_the_same_bytes(name: str, served: Daemon) -> None:
     assert checked(call(served.socket, "read", *SCOPE, name)) == PAYLOADS[name]
-    if PAYLOADS[name]:
-        assert checked(call(served.socket, "map", *SCOPE, name)) == PAYLOADS[name]
 
 
 @pytest.mark.parametrize("name", ["big", "small"])
@@ -152,38 +155,75 @@ def test_a_daemon_of_another_uid_gets_nothing(served: Daemon) -> None:
     assert b"must have uid 4711" in done.stderr
 
 
-def test_a_directory_that_others_could_have_made_attests_nobody(
-    served: Daemon, tmp_path: Path
-) -> None:
-    (tmp_path / "d").symlink_to(served.socket)
-    (tmp_path / "x").mkdir()
-    checked(call(tmp_path / "d", "read", *SCOPE, "small"))
-    checked(call(tmp_path / "x" / ".." / "d", "read", *SCOPE, "small"))
-    tmp_path.chmod(0o777)
-    done = call(tmp_path / "d", "read", *SCOPE, "small")
-    assert (done.returncode, done.stderr[:3]) == (1, b"10 ")
-    # who the daemon must be is then said by the caller
-    uid = str(served.socket.stat().st_uid)
-    checked(call(tmp_path / "d", "read", *SCOPE, "small", SEALCAR_PEER_UID=uid))
+@pytest.fixture
+def beyond_others() -> Iterator[Path]:
+    """Yield a directory that nobody else could have made or can write to."""
+    with tempfile.TemporaryDirectory(prefix="sealcar-test-", dir="/run") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.mark.root
-def test_whose_directory_is_believed_is_the_same_in_python_and_c(tmp_path: Path) -> None:
+def test_another_users_daemon_gets_a_byte_only_where_nobody_else_could_listen(
+    beyond_others: Path,
+) -> None:
+    with _listening(beyond_others, OTHER) as heard:
+        for mode, uid, spoken in (
+            (0o755, "", True),
+            (0o775, "", False),
+            (0o1777, "", False),
+            (0o777, str(OTHER), True),
+            (0o755, str(OTHER + 1), False),
+        ):
+            beyond_others.chmod(mode)
+            done = call(beyond_others, "read", *SCOPE, "b", PATIENCE_MS="1", SEALCAR_PEER_UID=uid)
+            assert (done.returncode, done.stderr[:3]) == (1, b"52 " if spoken else b"13 ")
+            assert bool(heard()) == spoken
+        (beyond_others / "link").symlink_to(beyond_others)
+        beyond_others.chmod(0o755)
+        done = call(beyond_others / "link", "read", *SCOPE, "b", PATIENCE_MS="1")
+        assert b"give it as peer_uid or $SEALCAR_PEER_UID" in done.stderr
+        assert heard() == b""
+
+
+@pytest.mark.root
+def test_an_owner_that_python_would_not_believe_is_not_believed_in_c(beyond_others: Path) -> None:
     chance = random.Random(1)  # noqa: S311  (a test that can be repeated)
-    answers = {each: (_in_python(each), _in_c(each)) for each in _ways(tmp_path, chance)}
-    assert [each for each, (python, c) in answers.items() if python != c] == []
-    assert {python for python, _ in answers.values()} == {10, 51}
+    ways = [*_ways(beyond_others, chance)]
+    lines = c_programs.run(
+        [str(c_programs.program("c_owner", inside=True)), *map(str, ways)], beyond_others
+    ).stdout.split()
+    answers = {way: (_in_python(way), int(line)) for way, line in zip(ways, lines, strict=True)}
+    assert {way: both for way, both in answers.items() if both[1] not in (-1, both[0])} == {}
+    # what needs no link and nothing that is sticky is the same for both
+    plain = [both for way, both in answers.items() if _plain(way)]
+    assert [both for both in plain if both[0] != both[1]] == []
+    assert {0, 5000, 5001, -1} <= {both[1] for both in plain}
+
+
+@contextlib.contextmanager
+def _listening(folder: Path, uid: int) -> Iterator[Callable[[], bytes]]:
+    """Listen as another user, without a word; yield what tells what was heard last."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.bind(str(folder / "data.sock"))
+        os.chown(folder, uid, uid)
+        os.seteuid(uid)
+        try:
+            sock.listen()
+        finally:
+            os.seteuid(0)
+
+        def heard() -> bytes:
+            peer, _ = sock.accept()
+            with peer:
+                return peer.recv(1 << 16)
+
+        yield heard
 
 
 def _ways(folder: Path, chance: random.Random) -> Iterator[Path]:
     """Make small trees of directories and links, and yield a way through each."""
-    out = folder / "out"
-    for each in (out, out / "sticky", out / "here"):
-        each.mkdir()
-        os.chown(each, 5000, 5000)
-    (out / "sticky").chmod(0o1777)
-    yield out / "sticky" / ".." / "here"
-    for number in range(30):
+    for number in range(120):
         here = top = folder / str(number)
         names = ["a", "b", "c"]
         for name in names:
@@ -194,26 +234,36 @@ def _ways(folder: Path, chance: random.Random) -> Iterator[Path]:
             for each in (here, link):
                 uid = chance.choice([0, 0, 5000, 5000, 5001])
                 os.chown(each, uid, uid, follow_symlinks=False)
-            here.chmod(chance.choice([0o755, 0o755, 0o755, 0o1777, 0o775]))
-        steps = [chance.choice([name, "link", f"{name}/../link", f"{name}/."]) for name in names]
-        yield top.joinpath(*steps, *chance.choice([(), (), (), ("..",), ("none",)]))
+            here.chmod(chance.choice([0o755, 0o755, 0o755, 0o755, 0o1777, 0o775]))
+        steps = [chance.choice([name, name, "link", f"{name}/../link"]) for name in names]
+        yield top.joinpath(*chance.choice([steps, names]), *chance.choice([(), (), ("none",)]))
+
+
+def _plain(way: Path) -> bool:
+    places = [way, *way.parents]
+    return way == way.resolve() and not any(
+        place.is_dir() and place.stat().st_mode & stat.S_ISVTX for place in places
+    )
 
 
 def _in_python(directory: Path) -> int:
     try:
-        owner_of(directory)
-    except ConfigurationError:
-        return 10
-    except UnavailableError:
-        pass
-    return 51  # there is no daemon
+        return owner_of(directory)
+    except (ConfigurationError, UnavailableError):
+        return -1
 
 
-def _in_c(directory: Path) -> int:
-    return int(call(directory, "read", *SCOPE, "b", PATIENCE_MS="1").stderr.split()[0])
+def test_an_error_ends_with_the_number_by_which_the_log_has_more(served: Daemon) -> None:
+    done = call(served.socket, "read", *SCOPE, "none")
+    found = re.fullmatch(
+        rb"12 reading none of m/c/v: [ -~]+ \(request ([0-9a-f]{16})\)\n", done.stderr
+    )
+    assert found, done.stderr
+    logged = [line for line in served.log if line.get("request_id") == found[1].decode()]
+    assert [line["event"] for line in logged] == ["request refused"]
 
 
-@pytest.mark.parametrize("command", ["read", "map", "threads", "status"])
+@pytest.mark.parametrize("command", ["read", "threads", "status"])
 def test_reading_is_clean_under_valgrind(command: str, served: Daemon) -> None:
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind isn't installed (Debian package valgrind)")
@@ -229,7 +279,7 @@ def test_writing_is_clean_under_valgrind(served: Daemon, tmp_path: Path) -> None
     checked(call(served.socket, *arguments, data=TINY, before=VALGRIND))
 
 
-@pytest.mark.parametrize("command", ["read", "map", "threads", "list"])
+@pytest.mark.parametrize("command", ["read", "threads", "list"])
 def test_reading_is_clean_under_the_address_sanitizer(command: str, served: Daemon) -> None:
     checked(call(served.socket, command, *SCOPE, "big", sanitized=True))
 

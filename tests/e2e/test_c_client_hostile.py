@@ -291,23 +291,6 @@ def test_a_lie_about_a_variant_is_an_error_or_nothing(lie: str, liar: Liar) -> N
     assert not answer.stdout.startswith(b"0 ")
 
 
-@pytest.mark.parametrize(
-    ("size", "announced", "seals"),
-    [
-        (PIECE, PIECE, FIXED_SIZE),
-        (PIECE, PIECE, Seal.WRITE),
-        (PIECE, 2 * PIECE, FIXED_SIZE | Seal.WRITE),
-        (PIECE, 2**64 - 1, FIXED_SIZE | Seal.WRITE),
-        (PIECE, 0, FIXED_SIZE | Seal.WRITE),
-    ],
-)
-def test_a_segment_that_could_change_or_has_another_size_is_not_mapped(
-    size: int, announced: int, seals: Seal, liar: Liar
-) -> None:
-    segment = said(pb.DaemonPacket(segment=pb.Segment(size=announced)), size, seals)
-    refused(told(liar, "map", (opened(),), (segment,)))
-
-
 @pytest.mark.parametrize("at", ["attested", "opened", "read"])
 def test_mutated_answers_never_break_memory(at: str, liar: Liar) -> None:
     chance = random.Random(at)  # noqa: S311  (a test that can be repeated)

@@ -1,7 +1,7 @@
 /* Calls client/c for the tests. Every command names a scope of the daemon at $SEALCAR_SOCKET:
  *
  *   c_caller list PACKAGE COMPONENT VARIANT             a line a payload: kind, size, name
- *   c_caller read|map PACKAGE COMPONENT VARIANT NAME    its bytes to standard output
+ *   c_caller read PACKAGE COMPONENT VARIANT NAME        its bytes to standard output
  *   c_caller again PACKAGE COMPONENT VARIANT NAME       with a wrong size, then the same as read
  *   c_caller write PACKAGE COMPONENT VARIANT NAME FILE  a variant of a small model and this blob
  *   c_caller drop PACKAGE COMPONENT VARIANT NAME FILE   the same, but aborted
@@ -92,16 +92,6 @@ static void threads(void)
     free(expected);
     if (status)
         abort();
-}
-
-static void map(void)
-{
-    sealcar_error e;
-    const void *at;
-    uint64_t mapped;
-    need(sealcar_map(scope, payload, &at, &mapped, &e), &e);
-    fwrite(at, 1, mapped, stdout);
-    sealcar_unmap(at, mapped);
 }
 
 static void write_variant(sealcar_client *client, const struct sealcar_name *name, const char *file,
@@ -212,12 +202,12 @@ static void on_scope(sealcar_client *client, const struct sealcar_name *name, co
 {
     sealcar_error e;
     need(sealcar_open(client, name, &scope, &e), &e);
-    const struct sealcar_payload *found = payload ? sealcar_find(scope, payload) : NULL;
-    size = found ? found->size : 0;
+    const struct sealcar_variant *v = sealcar_variant_of(scope);
+    for (size_t i = 0; payload && i < v->count; i++)
+        if (strcmp(v->payloads[i].name, payload) == 0)
+            size = v->payloads[i].size;
     if (strcmp(command, "list") == 0) {
-        list(sealcar_variant_of(scope));
-    } else if (strcmp(command, "map") == 0) {
-        map();
+        list(v);
     } else if (strcmp(command, "threads") == 0) {
         threads();
     } else if (strcmp(command, "status") == 0) {

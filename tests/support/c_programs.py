@@ -34,10 +34,16 @@ VALGRIND: Final = (
 
 
 @cache
-def program(name: str, *, sanitized: bool = False) -> Path:
-    """Return a program of tests/native, linked with the client; skip where it can't be built."""
+def program(name: str, *, sanitized: bool = False, inside: bool = False) -> Path:
+    """Return a program of tests/native; skip where it can't be built.
+
+    Args:
+        name: of the program.
+        sanitized: for addresses and undefined behaviour.
+        inside: it includes the client's source itself, and isn't linked with it.
+    """
     made = _folder() / f"{name}{'-sanitized' if sanitized else ''}"
-    sources = (str(_PROGRAMS / f"{name}.c"), str(LIBRARY))
+    sources = (str(_PROGRAMS / f"{name}.c"), *(() if inside else (str(LIBRARY),)))
     flags = (*_FLAGS, *(_SANITIZERS if sanitized else ()))
     _compile(*flags, "-o", str(made), *sources, "-ldl", "-lpthread", sanitized=sanitized)
     return made
@@ -47,7 +53,7 @@ def program(name: str, *, sanitized: bool = False) -> Path:
 def shared_library() -> Path:
     """Return the client as a shared library, built as its source says."""
     made = _folder() / "libsealcar.so"
-    flags = ("-fPIC", "-fvisibility=hidden", "-shared")
+    flags = ("-fPIC", "-shared")
     _compile(*_FLAGS, *flags, "-o", str(made), str(LIBRARY), sanitized=False)
     return made
 

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* the runtime's own names of what stays closed to us */
 typedef struct OrtStatus OrtStatus;
@@ -73,5 +75,67 @@ enum { FIRST_STABLE = 31 };
 enum { API_SLOTS_30 = 426 };
 
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };
+
+/* ---- what every implementation of the callbacks does ------------------------------------------ */
+
+/* Without a table no status can be made, and NULL means success to the runtime. */
+static inline OrtStatus *new_status(void *const *api, int code, const char *text)
+{
+    if (!api)
+        abort();
+    return ((OrtStatus * (*)(int, const char *)) api[CREATE_STATUS])(code, text);
+}
+
+/* The minor number of a runtime's version, or 0. */
+static inline int minor_version(const struct api_base *base)
+{
+    int minor = 0;
+    return sscanf(base->get_version(), "1.%d", &minor) == 1 ? minor : 0;
+}
+
+/* Leave a read callback's results empty until it succeeds; 0: an argument is missing. */
+static inline int read_arguments(const char *name, const OrtAllocator *allocator, void **buffer,
+                                 size_t *size)
+{
+    if (buffer)
+        *buffer = NULL;
+    if (size)
+        *size = 0;
+    return name && allocator && buffer && size;
+}
+
+/* Memory of the runtime's; NULL without it, and for a size that no memory has. */
+static inline void *allocate_buffer(OrtAllocator *allocator, uint64_t size)
+{
+    return size && size <= PTRDIFF_MAX ? allocator->alloc(allocator, size) : NULL;
+}
+
+/* A setter of callbacks: the stable one in its slot, or the experimental one of an older runtime. */
+static inline void *setter(void *const *api, int minor, void *const *table, int slot,
+                           const char *old)
+{
+    if (minor >= FIRST_STABLE)
+        return table[slot];
+    return ((void *(*)(const char *))api[GET_EXPERIMENTAL])(old);
+}
+
+static inline OrtStatus *set_read(void *const *api, int minor, void *options, read_named callback,
+                                  void *state)
+{
+    void *set = api ? setter(api, minor, api, SET_READ, OLD_SET_READ) : NULL;
+    if (!set)
+        return new_status(api, ORT_FAIL, "this runtime has no EPContext data callbacks");
+    return ((OrtStatus * (*)(void *, read_named, void *)) set)(options, callback, state);
+}
+
+static inline OrtStatus *set_write(void *const *api, int minor, void *options, write_named callback,
+                                   void *state)
+{
+    void *const *table = api ? ((void *const *(*)(void))api[GET_COMPILE_API])() : NULL;
+    void *set = table ? setter(api, minor, table, COMPILE_SET_WRITE, OLD_SET_WRITE) : NULL;
+    if (!set)
+        return new_status(api, ORT_FAIL, "this runtime has no EPContext data callbacks");
+    return ((OrtStatus * (*)(void *, write_named, void *)) set)(options, callback, state);
+}
 
 #endif

@@ -44,7 +44,7 @@ static void *const *status_api;
 
 void *sealcar_ep_status(const char *text)
 {
-    return ((void *(*)(int, const char *))status_api[CREATE_STATUS])(ORT_FAIL, text);
+    return new_status(status_api, ORT_FAIL, text);
 }
 
 /* ---- the look-ups; all under the lock ---------------------------------------------------- */

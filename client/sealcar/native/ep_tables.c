@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "ep_compat.h"
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 _Thread_local struct plugin *sealcar_ep_resolving;
@@ -77,8 +76,7 @@ static void fill(const struct api_base *base)
 
 int sealcar_ep_tables_open(const struct api_base *base)
 {
-    int minor = 0;
-    if (sscanf(base->get_version(), "1.%d", &minor) != 1 || minor < FIRST_STABLE)
+    if (minor_version(base) < FIRST_STABLE)
         return 0;
     pthread_mutex_lock(&lock);
     if (!real_base)

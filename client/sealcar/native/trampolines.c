@@ -62,17 +62,13 @@ int sealcar_bind(const struct api_base *base, host_write write, host_read read, 
     return 0;
 }
 
-static void *new_status(int code, const char *text)
-{
-    return ((void *(*)(int, const char *))host.api[CREATE_STATUS])(code, text);
-}
-
 static void *status_of(struct outcome *out, const char *fallback)
 {
     if (out->done)
         return NULL;
     out->text[TEXT - 1] = 0;
-    return new_status(out->code > 0 ? out->code : ORT_FAIL, out->text[0] ? out->text : fallback);
+    return new_status(host.api, out->code > 0 ? out->code : ORT_FAIL,
+                      out->text[0] ? out->text : fallback);
 }
 
 /* OrtWriteNamedBufferFunc */
@@ -80,7 +76,8 @@ OrtStatus *sealcar_write(void *state, const char *name, const void *data, size_t
 {
     struct outcome out = {0};
     if (!name || (!data && size))
-        return new_status(ORT_INVALID_ARGUMENT, "the write callback got no name or no data");
+        return new_status(host.api, ORT_INVALID_ARGUMENT,
+                          "the write callback got no name or no data");
     host.write((uintptr_t)state, name, data, size, &out);
     return status_of(&out, "sealcar's write callback failed");
 }
@@ -88,9 +85,9 @@ OrtStatus *sealcar_write(void *state, const char *name, const void *data, size_t
 /* Called by Python inside its read function: once, before it fills the buffer. */
 void *sealcar_allocate(struct read_io *io, size_t size)
 {
-    if (io->data || size == 0 || size > PTRDIFF_MAX)
+    if (io->data)
         return NULL;
-    io->data = io->allocator->alloc(io->allocator, size);
+    io->data = allocate_buffer(io->allocator, size);
     io->size = io->data ? size : 0;
     return io->data;
 }
@@ -101,12 +98,9 @@ OrtStatus *sealcar_read(void *state, const char *name, OrtAllocator *allocator, 
 {
     struct outcome out = {0};
     struct read_io io = {allocator, NULL, 0};
-    if (buffer)
-        *buffer = NULL;
-    if (size)
-        *size = 0;
-    if (!name || !allocator || !buffer || !size)
-        return new_status(ORT_INVALID_ARGUMENT, "the read callback got an empty argument");
+    if (!read_arguments(name, allocator, buffer, size))
+        return new_status(host.api, ORT_INVALID_ARGUMENT,
+                          "the read callback got an empty argument");
     host.read((uintptr_t)state, name, &io, &out);
     if (!out.done || !io.data) {
         if (io.data) {
@@ -126,7 +120,7 @@ void *sealcar_model(void *state, const void *data, size_t size)
 {
     struct outcome out = {0};
     if (!data && size)
-        return new_status(ORT_INVALID_ARGUMENT, "the model's write function got no data");
+        return new_status(host.api, ORT_INVALID_ARGUMENT, "the model's write function got no data");
     host.model((uintptr_t)state, data, size, &out);
     return status_of(&out, "sealcar's model write function failed");
 }
