@@ -176,6 +176,8 @@ class _Daemon:
         self.service.standing.want(settings.prefetch.packages, shared=settings.prefetch.shared)
         stack.callback(self.service.standing.close)
         self.service.standing.begin()
+        # first of all at the end: those who wait for a bucket would have to be waited for
+        stack.callback(self.service.store.let_go)
         self._watched.ready()
         # what is there by now stays: looking for garbage in it would hold up every thread
         gc.collect()

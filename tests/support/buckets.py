@@ -122,7 +122,8 @@ class Trouble:
         port: to ask instead of the server's.
         seen: method and path of each request.
         wanted: says what becomes of a request, by its method and path: "" (passed on), "503",
-            "lost" (done, the answer is not sent), "cut" (half of the body), "slow:SECONDS".
+            "lost" (done, the answer is not sent), "cut" (half of the body), "short" (half of it,
+            and its length says so), "shifted" (from another offset), "slow:SECONDS".
     """
 
     def __init__(self, port: int) -> None:
@@ -183,8 +184,9 @@ class Trouble:
             if what == "lost":
                 handler.close_connection = True
                 return
+            data, headers = _changed(what, data, dict(answer.getheaders()))
             handler.send_response(answer.status)
-            for name, value in answer.getheaders():
+            for name, value in headers.items():
                 if name.lower() not in {"transfer-encoding", "connection", "date", "server"}:
                     handler.send_header(name, value)
             handler.end_headers()
@@ -193,3 +195,16 @@ class Trouble:
                 handler.close_connection = True
         finally:
             upstream.close()
+
+
+def _changed(what: str, data: bytes, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
+    """Return an answer as it is after a trouble."""
+    if what == "short":
+        data = data[: len(data) // 2]
+        headers["Content-Length"] = str(len(data))
+    if what == "shifted" and "Content-Range" in headers:
+        unit, _, rest = headers["Content-Range"].partition(" ")
+        span, _, whole = rest.partition("/")
+        first, last = map(int, span.split("-"))
+        headers["Content-Range"] = f"{unit} {first + 1}-{last + 1}/{whole}"
+    return data, headers

@@ -68,19 +68,18 @@ class SealedReader(Closing):
         self._file = file
         self.waits: Final = file.waits
         self._failure: NotAuthenticError | TruncatedError | None = None
+        self.whole = None
         try:
             try:
-                self._cipher = self._begun(key, commitment, plain_size)
+                self._begin(key, commitment, plain_size)
+                self._check_end(scratch, at_once=at_once)
             except (NotAuthenticError, TruncatedError):
+                # perhaps there is another file by now
                 if not file.doubt(0, key.params.header):
                     raise
-                self._cipher = self._begun(key, commitment, plain_size)
-            self.whole = None
-            only = self.layout.count == 1
-            if not (only and at_once and plain_size > SMALL):
-                self.read_segment(self.layout.count - 1, scratch)
-                small = only and plain_size <= SMALL
-                self.whole = bytes(scratch.plain[:plain_size]) if small else None
+                self._failure = None
+                self._begin(key, commitment, plain_size)
+                self._check_end(scratch, at_once=at_once)
         except BaseException:
             self.close()
             raise
@@ -157,11 +156,19 @@ class SealedReader(Closing):
         """Close the file, after the reads that are under way. Repeating it is fine."""
         self._file.close()
 
-    def _begun(self, key: PayloadKey, commitment: bytes, plain_size: int) -> StreamCipher:
+    def _begin(self, key: PayloadKey, commitment: bytes, plain_size: int) -> None:
         self.layout = _layout(self._file.size(), key, plain_size)
         header = bytearray(key.params.header)
         self._file.read(memoryview(header), 0)
-        return _committed(bytes(header), key, commitment)
+        self._cipher = _committed(bytes(header), key, commitment)
+
+    def _check_end(self, scratch: Scratch, *, at_once: bool) -> None:
+        only, size = self.layout.count == 1, self.layout.plain_size
+        if only and at_once and size > SMALL:
+            return
+        self.read_segment(self.layout.count - 1, scratch)
+        if only and size <= SMALL:
+            self.whole = bytes(scratch.plain[:size])
 
     def _refuse_if_failed(self) -> None:
         if self._failure:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from sealcar_server.sealing.sealed_file import SealedFile
@@ -107,6 +107,9 @@ class Store(Protocol):
     def bucket(self) -> str:
         """Where it is, if it isn't in a directory; else empty."""
 
+    def let_go(self) -> None:
+        """Let nobody wait for it any more: the daemon stops."""
+
     def failure(self) -> str:
         """Return why it can't be reached now; empty: it can. It takes two seconds at most."""
 
@@ -159,7 +162,13 @@ class Store(Protocol):
         """Return what a daemon noted of a version that it removed; None if there is nothing."""
 
     def write_departure(self, name: str, version: str, data: bytes) -> None:
-        """Note of a version, for other daemons, that it is removed."""
+        """Write that, in place of what was last read; ConflictError if another daemon did."""
+
+    def tell(self, departed: Callable[[str, str, int], None]) -> None:
+        """Have this called before a generation goes with its version: name, version, number.
+
+        What it raises keeps the version.
+        """
 
     def look_anew(self, name: str, version: str) -> None:
         """Believe nothing that is remembered of a version's generations."""

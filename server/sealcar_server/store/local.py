@@ -37,7 +37,7 @@ from sealcar_server.store.staging import LocalStaging
 from sealcar_server.store.usage import FileUse, files_below
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -193,6 +193,9 @@ class LocalStore(OwnFiles):
         """Remove what dead processes left, unless it can't be done now; return its files."""
         return self._area.clean(only_look=only_look)
 
+    def let_go(self) -> None:
+        """Do nothing: nobody waits for a directory."""
+
     def failure(self) -> str:
         """Return nothing: a directory is there."""
         return ""
@@ -205,6 +208,9 @@ class LocalStore(OwnFiles):
 
     def write_departure(self, name: str, version: str, data: bytes) -> None:
         """Write nothing: there is nobody who would read it."""
+
+    def tell(self, departed: Callable[[str, str, int], None]) -> None:
+        """Call nobody: there is nobody who would have to know."""
 
     def look_anew(self, name: str, version: str) -> None:
         """Nothing is remembered."""

@@ -12,12 +12,19 @@ import errno
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from sealcar.closing import Closing
-from sealcar.errors import InternalError, SealcarError, StorageError, UnavailableError
+from sealcar.errors import (
+    InternalError,
+    NotAuthenticError,
+    NotFoundError,
+    SealcarError,
+    StorageError,
+    UnavailableError,
+)
 from sealcar_server.store.bucket.arrivals import Arrivals, nothing
 from sealcar_server.store.bucket.bucket_file import BucketFile
 from sealcar_server.store.bucket.cached import PIECE, THERE
@@ -29,21 +36,12 @@ if TYPE_CHECKING:
     from sealcar_server.store.bucket.arrivals import Calls
     from sealcar_server.store.bucket.cache import Cache
     from sealcar_server.store.bucket.cached import Cached
+    from sealcar_server.store.bucket.source import Source
 
 PARALLEL: Final = 8
-_STOP: Final = 2.0  # seconds that requests under way are waited for at the end
+_STOP: Final = 1.0  # seconds that requests under way are waited for at the end
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _log: Final = structlog.get_logger("sealcar.store")
-
-
-class Source(Protocol):
-    """Where objects are; see `objects.Objects`."""
-
-    def size(self, key: str) -> tuple[int, str]:
-        """Return an object's size and its etag."""
-
-    def range(self, key: str, at: int, size: int, *, etag: str) -> memoryview:
-        """Return some of an object's bytes."""
 
 
 class Fetcher(Closing):
@@ -65,6 +63,8 @@ class Fetcher(Closing):
         self._choosing = Choosing(cache, self._arrivals, parallel)
         # of the last request, if it failed because of the bucket
         self._failure: SealcarError | None = None
+        # of which there is another object by now, or none
+        self._changed: set[str] = set()
         self._closing = False
         self._threads = [
             threading.Thread(target=self._run, name=f"fetch-{number}", daemon=True)
@@ -79,12 +79,16 @@ class Fetcher(Closing):
         Args:
             key: of it.
             size: of it.
-            etag: that it has to have.
+            etag: that it has to have, unless it was found to have another one.
 
         Raises:
+            NotFoundError: it was found to be gone, and still is.
             NotAuthenticError, StorageError: the cache can't be used.
             UnavailableError: the daemon is stopping.
         """
+        if key in self._changed:
+            size, etag = self._source.size(key)
+            self._changed.discard(key)
         with self._lock:
             if self._closing:
                 raise _stopping()
@@ -201,6 +205,8 @@ class Fetcher(Closing):
             data = self._source.range(job.file.key, job.at, job.size, etag=cached.etag)
         except SealcarError as error:
             failure = error
+            if isinstance(error, NotAuthenticError | NotFoundError):
+                self._changed.add(job.file.key)
         except Exception:  # noqa: BLE001  (the thread serves all: a defect costs one request)
             _log.exception("a request to the bucket failed unexpectedly")
             failure = InternalError("a defect; the daemon's log has more")

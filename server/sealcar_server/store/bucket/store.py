@@ -24,7 +24,7 @@ from sealcar.errors import (
 from sealcar_server.store.area import LOCK, STAGING, StagingArea
 from sealcar_server.store.bucket.cache import Cache
 from sealcar_server.store.bucket.fetching import Fetcher
-from sealcar_server.store.bucket.generation import BucketGeneration, Parts
+from sealcar_server.store.bucket.generation import BucketGeneration, Departed, Parts
 from sealcar_server.store.bucket.keys import IDENTITY
 from sealcar_server.store.bucket.listings import Listings
 from sealcar_server.store.bucket.numbers import Numbers
@@ -41,7 +41,7 @@ from sealcar_server.store.places import store_package
 from sealcar_server.store.staging import LocalStaging
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -97,7 +97,7 @@ class BucketStore(OwnObjects):
         small = SmallObjects(objects, options.refresh)
         self._listings = Listings(objects, small, options.refresh)
         payloads = Payloads(objects, small, self._listings)
-        parts = Parts(objects, small, payloads, files, self._area)
+        parts = Parts(objects, small, payloads, files, self._area, Departed())
         super().__init__(parts, identity, read_only=options.read_only)
         self._numbers = Numbers(small, self._listings)
         self._removing = Removing(parts, self._listings, self._numbers, abandoned=options.abandoned)
@@ -154,6 +154,10 @@ class BucketStore(OwnObjects):
         """Where it is."""
         return str(self._parts.objects.place)
 
+    def let_go(self) -> None:
+        """Fetch no payload any more, and tell whoever waits for one."""
+        self._files.close()
+
     def failure(self) -> str:
         """Return why the bucket can't be reached now; empty: it can."""
         found: list[str] = []
@@ -205,6 +209,10 @@ class BucketStore(OwnObjects):
         of = version_of(name, version)
         local = LocalStaging(self._root, self._area, of.name, of.version)
         return BucketStaging(local, Publishing(self._parts, self._numbers, of))
+
+    def tell(self, departed: Callable[[str, str, int], None]) -> None:
+        """Have this called before a generation goes with its version, or as if it had."""
+        self._parts.departed.tell = departed
 
     def look_anew(self, name: str, version: str) -> None:
         """Believe nothing that is remembered of a version's generations."""
