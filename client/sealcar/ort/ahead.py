@@ -7,6 +7,7 @@ memory of their own, so all of them can come while the model is read.
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # each of them takes a descriptor until it has come
 _MOST_EARLY: Final = 16
+_NICE: Final = 10  # as the daemon's workers
 
 
 class BlobAhead(Closing):
@@ -139,6 +141,8 @@ class ViewsAhead:
         self._coming.clear()
 
     def _run(self, todo: tuple[_Coming, ...]) -> None:
+        if any(coming.arriving for coming in todo):
+            _make_way()
         for coming in todo:
             with coming.arriving or nullcontext():
                 if not self._given_up or coming.taken:
@@ -202,6 +206,14 @@ class Held(Closing):
         with self._lock:
             self.names.clear()
             self._views.clear()
+
+
+def _make_way() -> None:
+    """Have this thread run below the one that makes the session, which waits for what it lacks."""
+    thread = threading.get_native_id()
+    with suppress(OSError):  # a sandbox may forbid it
+        niceness = os.getpriority(os.PRIO_PROCESS, thread)
+        os.setpriority(os.PRIO_PROCESS, thread, max(niceness, _NICE))
 
 
 def nothing_held() -> Held:

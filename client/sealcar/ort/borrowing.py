@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sealcar.errors import SealcarError, WrongStateError
-from sealcar.ort import abi, configured, lending, scopes
+from sealcar.ort import abi, configured, lending, runtime, scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 UNPACKED: Final = "session.disable_prepacking"
 _DEFAULT: Final = (-1, 2)  # warnings
 _FATAL: Final = 4
+_ONLY_BY_NAME: Final = "AzureExecutionProvider"
 # what an optimisation on the CPU surely computes with: the operator's name as a node has it
 _COMPUTED_WITH: Final = tuple(
     bytes((0x22, len(name))) + name
@@ -73,7 +74,14 @@ def possible(
     named = (each if isinstance(each, str) else each[0] for each in providers or ())
     if any(name != configured.CPU for name in named):
         return False
+    if not session_options.has_providers() and (providers or _cpu_by_default()):
+        return True
     return configured.configured(session_options, providers).names == (configured.CPU,)
+
+
+def _cpu_by_default() -> bool:
+    """Tell whether sessions that nobody configured are the CPU's: to ask one takes its time."""
+    return {*runtime.onnxruntime().get_available_providers()} <= {configured.CPU, _ONLY_BY_NAME}
 
 
 def session(
