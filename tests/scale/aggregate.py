@@ -10,19 +10,21 @@ from scale.nodes import Cluster, InBucket, OnDisk
 from scale.taking import figures, take
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from scale.bucket import Bucket
+    from scale.clients import Together
     from scale.nodes import Site
     from scale.plan import Plan
     from scale.taking import Sample
+    from support.daemon import Daemon
 
 PREFIX: Final = "daemons"
 FIRST: Final = "from the bucket"
 AGAIN: Final = "from the local cache"
 SERVER: Final = "of the server alone"
-DISK: Final = "no bucket, first time"
-DISK_AGAIN: Final = "no bucket, again"
+DISK: Final = "no bucket"
 
 
 def measure(plan: Plan, bucket: Bucket) -> list[dict[str, Any]]:
@@ -34,37 +36,70 @@ def measure(plan: Plan, bucket: Bucket) -> list[dict[str, Any]]:
     same with the whole store on each node's own disk, but for a quick run.
     """
     rows: list[dict[str, Any]] = []
-    sites: tuple[Site, ...] = (InBucket(bucket, PREFIX),)
-    for site in sites if plan.quick else (*sites, OnDisk()):
-        folder = plan.folder / f"daemons-{len(rows)}"
-        folder.mkdir()
-        cluster = Cluster(folder, site, plan.contents)
-        over = bucket if isinstance(site, InBucket) else None
+    cluster = _cluster(plan, "shared", InBucket(bucket, PREFIX))
+    for count in plan.daemons:
+        rows += _over_bucket(plan, cluster, count, bucket)
+        rows.append(_server_alone(plan, count, bucket))
+    if not plan.quick:
+        cluster = _cluster(plan, "own", OnDisk())
         for count in plan.daemons:
-            rows += _with(plan, cluster, count, over)
-            if over:
-                rows.append(_server_alone(plan, count, over))
+            rows += _on_disk(plan, cluster, count)
     return rows
 
 
-def _with(
-    plan: Plan, cluster: Cluster, count: int, bucket: Bucket | None
+def _cluster(plan: Plan, name: str, site: Site) -> Cluster:
+    folder = plan.folder / name
+    folder.mkdir()
+    return Cluster(folder, site, plan.contents)
+
+
+def _over_bucket(
+    plan: Plan, cluster: Cluster, count: int, bucket: Bucket
 ) -> Iterable[dict[str, Any]]:
-    ways = (FIRST, AGAIN) if bucket else (DISK, DISK_AGAIN)
     taken: dict[tuple[str, str], list[Sample]] = {}
+    for language in _turns(plan):
+        with ExitStack() as running:
+            daemons = running.enter_context(cluster.nodes(count))
+            together = running.enter_context(_readers(plan, daemons, language))
+            for way in (FIRST, AGAIN):
+                sample = take(together, daemons, bucket)
+                taken.setdefault((language, way), []).append(sample)
+                _tell(plan, f"{count} daemons, {language}, {way}", sample)
+    return _rows(count, taken)
+
+
+def _on_disk(plan: Plan, cluster: Cluster, count: int) -> Iterable[dict[str, Any]]:
+    taken: dict[tuple[str, str], list[Sample]] = {}
+    with cluster.nodes(count) as daemons:
+        for language in _turns(plan):
+            with _readers(plan, daemons, language) as together:
+                # those over a bucket have made their rings when they read again
+                take(together, daemons, None)
+                sample = take(together, daemons, None)
+                taken.setdefault((language, DISK), []).append(sample)
+                _tell(plan, f"{count} daemons, {language}, {DISK}", sample)
+    return _rows(count, taken)
+
+
+def _turns(plan: Plan) -> Iterable[str]:
     for turn in range(plan.rounds):
-        for language in clients.LANGUAGES[:: 1 if turn % 2 else -1]:
-            with ExitStack() as running:
-                daemons = running.enter_context(cluster.nodes(count))
-                readers = [
-                    clients.reader(language, each.socket, plan.streams, plan.contents.size)
-                    for each in daemons
-                ]
-                together = running.enter_context(clients.together(readers))
-                for way in ways:
-                    sample = take(together, daemons, bucket)
-                    taken.setdefault((language, way), []).append(sample)
-                    _tell(plan, f"{count} daemons, {language}, {way}", sample)
+        yield from clients.LANGUAGES[:: 1 if turn % 2 else -1]
+
+
+def _readers(
+    plan: Plan, daemons: Sequence[Daemon], language: str
+) -> AbstractContextManager[Together]:
+    return clients.together(
+        [
+            clients.reader(language, each.socket, plan.streams, plan.contents.size)
+            for each in daemons
+        ]
+    )
+
+
+def _rows(
+    count: int, taken: Mapping[tuple[str, str], Sequence[Sample]]
+) -> Iterable[dict[str, Any]]:
     for (language, way), samples in sorted(taken.items()):
         yield {"daemons": count, "language": language, "way": way, **figures(samples)}
 

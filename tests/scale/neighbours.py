@@ -52,7 +52,8 @@ class Neighbours:
             except (FileNotFoundError, ProcessLookupError):  # it ended
                 continue
             if not int(fields[6]) & _KERNEL:
-                found[pid] = sum(map(int, fields[11:15]))
+                # those that init waits for were counted as their own
+                found[pid] = sum(map(int, fields[11 : 13 if pid == 1 else 15]))
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -46,9 +47,9 @@ class OnDisk:
         return {}
 
     def join(self, daemon: Daemon, first: Daemon) -> None:
-        """Copy the store."""
+        """Let it have a store of the same files."""
         shutil.rmtree(daemon.store)
-        shutil.copytree(first.store, daemon.store)
+        shutil.copytree(first.store, daemon.store, copy_function=os.link)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# 512 MiB of middling payloads; and the 2 GB that a fleet wants
-_SERVED: Final = Contents(32, 16 << 20)
+# 384 MiB of middling payloads; and the 2 GB that a fleet wants
+_SERVED: Final = Contents(24, 16 << 20)
 _WANTED: Final = Contents(8, 250_000_000)
 
 
