@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sealcar.cli.listener import Reached
-    from sealcar.oci import Access
+    from sealcar.oci import Access, Reference
 
 
 @click.command(
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("address")
-@click.argument("reference")
 @for_somebody("")
 @click.option(
     "--generation",
@@ -47,15 +46,15 @@ if TYPE_CHECKING:
     default="",
     help="Another repository of the same registry, which may have some of the payloads.",
 )
+@reaches_a_registry
 @prints_json
 @asks_the_daemon
-@reaches_a_registry
 def push(  # noqa: PLR0913  (one parameter an option)
     client: Reached,
-    access: Access,
     *,
     address: str,
-    reference: str,
+    place: Reference,
+    access: Access,
     recipient: str | None,
     not_after: datetime | None,
     sign: bool,
@@ -73,7 +72,7 @@ def push(  # noqa: PLR0913  (one parameter an option)
     """
     from sealcar import oci  # noqa: PLC0415  (an extra, and not needed for --help)
 
-    wanted, place = Address.whole(address), oci.Reference.parse(reference)
+    wanted = Address.whole(address)
     target = recipients.recipient(recipient, not_after, sign=sign)
     begun = time.monotonic()
     with bytes_moving(f"pushing {wanted}", quiet=as_json) as progress:
@@ -106,18 +105,17 @@ def push(  # noqa: PLR0913  (one parameter an option)
         "sealcar pull 127.0.0.1:5000/ocr:test --plain-http --json",
     ),
 )
-@click.argument("reference")
 @click.option("--name", help="Name in the store; by default the package's own.")
 @click.option("--version", help="Version in the store; by default the package's own.")
 @click.option("--kek", default="", help="Alias of the key to seal under; by default the store's.")
+@reaches_a_registry
 @prints_json
 @asks_the_daemon
-@reaches_a_registry
 def pull(  # noqa: PLR0913  (one parameter an option)
     client: Reached,
-    access: Access,
     *,
-    reference: str,
+    place: Reference,
+    access: Access,
     name: str | None,
     version: str | None,
     kek: str,
@@ -133,7 +131,6 @@ def pull(  # noqa: PLR0913  (one parameter an option)
     """
     from sealcar import oci  # noqa: PLC0415  (an extra, and not needed for --help)
 
-    place = oci.Reference.parse(reference)
     begun = time.monotonic()
     with bytes_moving(f"pulling {place.repository}", quiet=as_json) as progress:
         made = oci.pull(

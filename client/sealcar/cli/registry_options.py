@@ -45,29 +45,30 @@ _OPTIONS: Final = (
 
 
 def reaches_a_registry(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a registry, and what they say as its second argument."""
+    """Give a command REFERENCE and the options of a registry, as `place` and `access`."""
 
     @wraps(command)
-    def reaching(client: object, **options: object) -> None:
-        from sealcar.oci import Access  # noqa: PLC0415  (not needed for --help)
+    def reaching(reference: str, **options: object) -> None:
+        from sealcar import oci  # noqa: PLC0415  (not needed for --help)
 
+        # what is wrong with these is said before anybody is waited for
+        oci.check_installed()
         taken = {name: options.pop(name) for name in _NAMES}
-        username = str(taken["username"])
-        access = Access(
+        username, stdin = str(taken["username"]), bool(taken["password_stdin"])
+        access = oci.Access(
             username=username,
-            password=_password(
-                username, taken["password_file"], stdin=bool(taken["password_stdin"])
-            ),
+            password=_password(username, taken["password_file"], stdin=stdin),
             config=_path(taken["registry_config"]),
             ca=_path(taken["registry_ca"]),
             plain_http=bool(taken["plain_http"]),
         )
-        command(client, access, **options)
+        access.check()
+        command(place=oci.Reference.parse(reference), access=access, **options)
 
     decorated: Callable[..., None] = reaching
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
-    return decorated
+    return click.argument("reference")(decorated)
 
 
 _NAMES: Final = (
