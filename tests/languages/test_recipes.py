@@ -63,6 +63,31 @@ int main(int, char **argv) {{
 }}
 """
 
+RUST_BY_C: Final = """
+use std::ffi::CString;
+fn main() {{
+    let text: Vec<CString> = std::env::args().map(|each| CString::new(each).unwrap()).collect();
+    let name = Name {{
+        package: text[2].as_ptr(),
+        version: std::ptr::null(),
+        component: text[3].as_ptr(),
+        variant: text[4].as_ptr(),
+        generation: 0,
+    }};
+    let mut data = vec![0u8; {size}];
+    unsafe {{
+        let (mut client, mut scope) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut error: Error = std::mem::zeroed();
+        let (socket, nothing) = (text[1].as_ptr(), std::ptr::null());
+        assert_eq!(0, sealcar_connect(socket, -1, 10000, nothing, &mut client, &mut error));
+        assert_eq!(0, sealcar_open(client, &name, &mut scope, &mut error));
+        let failed = sealcar_read(scope, text[5].as_ptr(), data.as_mut_ptr(), {size}, &mut error);
+        assert_eq!(0, failed);
+    }}
+    std::io::Write::write_all(&mut std::io::stdout(), &data).unwrap();
+}}
+"""
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
@@ -96,7 +121,7 @@ def run(*command: str, folder: Path) -> None:
 
 def rust(folder: Path) -> Path:
     needs("cargo", "protoc")
-    build, call = shown("rust")
+    _, build, call = shown("rust")
     modules, end, statements = call.partition("\n}\n")
     (folder / "src").mkdir(exist_ok=True)
     (folder / "Cargo.toml").write_text(CARGO + shown("toml")[0])
@@ -127,6 +152,22 @@ def test_the_recipe_of_the_page_reads_a_payload(language: str, served: Daemon) -
     program = BUILD[language](folder)
     done = subprocess.run(
         [str(program), str(served.socket / "grpc.sock")], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == DATA
+
+
+def test_the_c_client_is_called_from_rust_as_the_page_says(served: Daemon, tmp_path: Path) -> None:
+    needs("cc", "rustc")
+    (tmp_path / "client").symlink_to(ROOT / "client")
+    run("/bin/sh", "-ec", shown("sh")[0].splitlines()[0], folder=tmp_path)
+    (tmp_path / "reader.rs").write_text(shown("rust")[0] + RUST_BY_C.format(size=len(DATA)))
+    run("rustc", "-A", "dead_code", "-L", ".", "-o", "reader", "reader.rs", folder=tmp_path)
+    done = subprocess.run(
+        [tmp_path / "reader", served.socket, "m", "c", "v", "blob"],
+        env={"LD_LIBRARY_PATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == DATA
