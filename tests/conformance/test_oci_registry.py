@@ -12,17 +12,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+import onnxruntime as ort
 import oras.layout
 import oras.provider
 import pytest
-from support import oci_registry, pages
+from support import models, oci_registry, pages
 from support.daemon import COMMAND, Daemon, answer, environment, run_command
 from support.oci_registry import PASSWORD, USER, OciRegistry
 from support.onnx_bytes import TINY
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
 from support.two_sides import CUSTOMER, RIGHTS, two_sides
 
-from sealcar import oci
+import sealcar.ort
+from sealcar import oci, publish
 from sealcar.errors import AlreadyExistsError, DeniedError, UnavailableError
 from sealcar.exports import Recipient
 from sealcar.oci import Access, Reference, Wanted
@@ -100,6 +103,25 @@ def test_a_package_goes_from_vendor_to_customer_who_share_no_key(
         assert client.catalogue.verify("bought").payloads == 3
     with pytest.raises(AlreadyExistsError):
         pulled(customer, registry, "for-them/ocr:1", "bought")
+
+
+def test_a_model_that_was_pulled_is_loaded_and_infers_as_the_plain_one(
+    registry: OciRegistry, sides: tuple[Daemon, Daemon], tmp_path: Path
+) -> None:
+    model = models.whole_model()
+    file = tmp_path / "detector.onnx"
+    file.write_bytes(model)
+    vendor, customer = sides
+    with vendor.connect() as client, publish.plan(file) as plan:
+        client.catalogue.import_(plan)
+    pushed(vendor, registry, "detector:1", Wanted("detector", recipient=Recipient(CUSTOMER)))
+    pulled(customer, registry, "detector:1")
+    given = models.sample_input()
+    plain = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, given)
+    with customer.connect() as client:
+        sealed = sealcar.ort.load(client, "detector").run(None, given)
+    assert len(plain) == len(sealed) > 0
+    assert all(np.array_equal(*each) for each in zip(plain, sealed, strict=True))
 
 
 def test_what_a_registry_holds_is_ciphertext_in_one_layer_a_payload(
