@@ -101,6 +101,10 @@ class Cache(Closing):
         """
         name = name_of(key, etag, size)
         found = self._objects.get(name) or Cached(name, size)
+        if found.size != size:
+            # it was there from before, and says what its name doesn't
+            self._cut(found, found.room)
+            found = Cached(name, size)
         found.etag = etag
         if found.file is None:
             # nobody reads it, or there was no room for a file: then there may be now
