@@ -40,7 +40,6 @@ PUBLIC: Final = {
     "key != name": "a name in a manifest",
     "self._client.token == used": "the daemon's own, twice",
     "one.key != own": "names of objects in a bucket",
-    "key != of.departure": "names of objects in a bucket",
 }
 KINDS: Final = (ast.Eq, ast.NotEq)
 

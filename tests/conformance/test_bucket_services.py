@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from support.buckets import BucketServer
 
 BASE = ScopeKey("ocr", "", "det", "onnx")
+DET = ScopeKey("ocr", "1", "det", "onnx")
 
 
 @contextmanager
@@ -269,7 +270,27 @@ def test_a_version_that_is_removed_while_another_daemon_publishes_stays_removed(
     late.abort()
     time.sleep(2 * REFRESH)
     assert two.store.versions("ocr") == ["2"]
+    # nothing is left of it but the numbers that were used
+    assert [use.size for use in two.store.clean()] == [0]
     assert two.store.clean() == []
+
+
+def test_a_version_is_removed_and_imported_at_both_ends_again_and_again(
+    both: tuple[Running, Running, str],
+) -> None:
+    one, two, _ = both
+    for number in range(6):
+        here, there = (one, two) if number % 2 else (two, one)
+        data = b"%d" % number
+        here.import_(payloads={("det", "onnx", "model.onnx"): data})
+        here.add_variant(ScopeKey("ocr", "1", "det", "qnn"), data)
+        # numbers go on, so no daemon takes one package for the other
+        noticed(there, 2 * number + 2)
+        assert there.read(DET) == data
+        there.service.removing.remove(ME, "ocr", "1", 0)
+    for running in (one, two):
+        with pytest.raises(NotFoundError):
+            running.read(DET)
 
 
 def test_a_store_that_is_only_read_is_read(s3_server: BucketServer, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from sealcar import names
-from sealcar.errors import NotAuthenticError
+from sealcar.errors import ConflictError, NotAuthenticError
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service import tagged
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sealcar_server.service.store_key import StoreKey
     from sealcar_server.store.interface import Store
 
+_ATTEMPTS: Final = 16
 _WHAT: Final = "the note of a removed version"
 
 
@@ -28,31 +29,52 @@ class Departures:
 
     def __init__(self, store: Store, key: StoreKey, seen: Seen) -> None:
         self._store, self._key, self._seen = store, key, seen
+        store.tell(self.note)
 
     def note(self, name: str, version: str, generation: int) -> None:
-        """Tell other daemons that a version is removed, whose newest generation this was.
+        """Tell other daemons that a version is removed, of which this was a generation.
 
         Raises:
+            ConflictError: others write notes all the time.
             KeyRefusedError, KeyUnavailableError: the store's key can't be had.
+            DamagedError: there is a note that isn't authentic.
             ExhaustedError, StorageError: it can't be written.
         """
-        if self._store.refresh and generation:
+        for _ in range(_ATTEMPTS):
+            if self._noted(name, version) >= generation:
+                return
             value = {"name": name, "version": version, "removed": generation}
             text = json.dumps(value, separators=(",", ":")).encode()
             with self._key.open() as keys:
                 data = tagged.tagged(text, keys)
-            self._store.write_departure(name, version, data)
+            try:
+                self._store.write_departure(name, version, data)
+            except ConflictError:
+                continue
+            return
+        raise ConflictError("other daemons remove the version too: try again")
 
     def settle(self, name: str, version: str) -> None:
-        """Remember that a version was removed, if another daemon says so.
+        """Remember that a version was removed, if another daemon says so, and it is gone.
 
         Raises:
             NotAuthenticError: the note isn't the store's.
             KeyRefusedError, KeyUnavailableError: the store's key can't be had.
         """
-        data = self._store.read_departure(name, version) if self._store.refresh else None
-        if data is None:
+        removed = self._noted(name, version) if self._store.refresh else 0
+        seen = self._seen.package(name, version)
+        if removed <= (seen.removed if seen else 0):
             return
+        self._store.look_anew(name, version)
+        # whoever is killed while he removes it leaves it as it was
+        if not any(number <= removed for number in self._store.numbers(name, version)):
+            self._seen.departed(name, version, removed)
+
+    def _noted(self, name: str, version: str) -> int:
+        """Return up to which generation a version was removed; 0: it never was."""
+        data = self._store.read_departure(name, version)
+        if data is None:
+            return 0
         text, tag = tagged.parsed(data, _WHAT)
         with self._key.open() as keys:
             keys.verify_tag(text, tag)
@@ -62,4 +84,4 @@ class Departures:
         fields.end()
         if found != (name, version):
             raise NotAuthenticError(f"{_WHAT} is {'@'.join(found)}'s")
-        self._seen.departed(name, version, removed)
+        return removed

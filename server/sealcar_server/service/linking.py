@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sealcar.errors import NotFoundError, TruncatedError
+from sealcar.errors import ConflictError, NotFoundError, TruncatedError
 from sealcar_server.sealing.values import RecordAsset
 from sealcar_server.service.failing import during
 from sealcar_server.service.opened import every_payload
@@ -35,6 +35,7 @@ def link_generation(
 
     Raises:
         TruncatedError: the store lacks a payload that the record has.
+        ConflictError: another daemon removed what is carried on.
         AlreadyExistsError: one was created or linked before.
         ExhaustedError, StorageError: it can't be written.
     """
@@ -59,4 +60,12 @@ def _link(source: OpenedPackage, staging: Staging, held: Held) -> None:
         else:
             staging.link_payload(source.place, owner.component, owner.variant, name)
     except NotFoundError as error:
+        _refuse_removed(source)
         raise TruncatedError("the store lacks a payload that the seal record has") from error
+
+
+def _refuse_removed(source: OpenedPackage) -> None:
+    try:
+        source.place.manifest()
+    except NotFoundError:
+        raise ConflictError("the generation was removed meanwhile") from None

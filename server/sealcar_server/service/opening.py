@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sealcar import names
-from sealcar.errors import NotFoundError
+from sealcar.errors import NotAuthenticError, NotFoundError, RolledBackError
 from sealcar_server.keys.provider import WrappedKey, package_context
 from sealcar_server.sealing import agreement
 from sealcar_server.sealing.derivation import PackageKeys
@@ -195,10 +195,18 @@ class Opener:
 
     def _check_seen(self, opened: OpenedPackage, key: bytes) -> None:
         name, version = opened.place.name, opened.place.version
-        if not opened.record.previous:
-            # the first of its line: another daemon may have removed what was seen before
-            self._pointers.departures.settle(name, version)
         seen = self._seen.package(name, version)
+        try:
+            self._check_after(opened, seen, key)
+        except (NotAuthenticError, RolledBackError):
+            # another daemon may have removed what was seen before
+            self._pointers.departures.settle(name, version)
+            now = self._seen.package(name, version)
+            if now == seen:
+                raise
+            self._check_after(opened, now, key)
+
+    def _check_after(self, opened: OpenedPackage, seen: Sighting | None, key: bytes) -> None:
         check_history(self._store, opened, seen)
         check_key(seen, key)
 

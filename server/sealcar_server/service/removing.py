@@ -133,6 +133,7 @@ class Removing:
     ) -> tuple[int, ...]:
         # what a shredding left is for another one: the tombstone has to stay
         self._pointers.tombstones.refuse(name, version)
+        self._store.look_anew(name, version)
         if version not in self._store.versions(name):
             raise unknown_package(name)
         if generation:
@@ -147,9 +148,7 @@ class Removing:
                     f"{version} is the current version: make another one current before,"
                     f" with `sealcar use {name}@{others[-1]}`"
                 )
-            newest = max(numbers, default=0)
-            self._pointers.departures.note(name, version, newest)
-            self._seen.leaving(name, version, newest)
+            self._seen.leaving(name, version, max(numbers, default=0))
             try:
                 cleaning.enter_context(self._store.taking_out(name, version))
             finally:
@@ -176,6 +175,8 @@ class Removing:
             self._seen.stays(name, version)
         else:
             self._seen.left(name, version)
+        # others may have published more
+        self._pointers.departures.settle(name, version)
 
     def _end(self, name: str, version: str, numbers: tuple[int, ...], *, all_of_it: bool) -> int:
         self._uses.end(name, version, numbers)

@@ -19,7 +19,7 @@ from sealcar_server.store.generation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sealcar_server.sealing.sealed_file import SealedFile
     from sealcar_server.store.area import StagingArea
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from sealcar_server.store.directory import Directory
 
 
+class Departed:
+    """Tells whoever wants to be told of generations that go with their version."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[str, str, int], None] = lambda _name, _version, _number: None
+
+    def __call__(self, of: Version, number: int) -> None:
+        """Tell of one, before it goes; what that raises keeps it."""
+        self.tell(of.name, of.version, number)
+
+
 @dataclass(frozen=True)
 class Parts:
     """What generations of one store are read with.
@@ -38,6 +49,7 @@ class Parts:
         objects, small, payloads: of the bucket.
         files: opens payloads.
         area: room on this machine.
+        departed: is called before a generation goes with its version, or as if it had.
     """
 
     objects: Objects
@@ -45,6 +57,7 @@ class Parts:
     payloads: Payloads
     files: Files
     area: StagingArea
+    departed: Departed
 
 
 @dataclass(frozen=True)
@@ -78,9 +91,10 @@ class BucketGeneration:
 
     def ident(self, path: Sequence[str]) -> str:
         """Return the id of a payload by the steps to it; NotFoundError if it isn't there."""
-        found = self.parts.payloads.ident(self.of, self.number, "/".join(path))
-        self.parts.payloads.require(self.of, found)
-        return found
+        with self._anew_if_missing():
+            found = self.parts.payloads.ident(self.of, self.number, "/".join(path))
+            self.parts.payloads.require(self.of, found)
+            return found
 
     def place_file(self, path: Sequence[str], folder: Directory) -> str:
         """Copy a payload to this machine; as `Generation`."""
@@ -116,13 +130,18 @@ class BucketGeneration:
                     area.remove(label)
 
     def _open(self, path: Sequence[str]) -> SealedFile:
-        try:
+        with self._anew_if_missing():
             key = self._key(path)
             size, etag = self.parts.payloads.object(key)
             return self.parts.files.open(key, size, etag)
+
+    @contextmanager
+    def _anew_if_missing(self) -> Iterator[None]:
+        """Let whoever asks after this whether the generation is there be told what is true then."""
+        try:
+            yield
         except NotFoundError:
-            # whoever asks now whether the generation is still there is told what is true now
-            self.parts.small.forget(self.of.manifest(self.number))
+            self.parts.small.now(self.of.manifest(self.number), MAX_MANIFEST)
             raise
 
     def _key(self, path: Sequence[str]) -> str:

@@ -94,8 +94,9 @@ class OwnObjects(Closing):
         return self._parts.small.now(version_of(name, version).departure, MAX_SIZE).data
 
     def write_departure(self, name: str, version: str, data: bytes) -> None:
-        """Note of a version, for other daemons, that it is removed."""
-        self._write(version_of(name, version).departure, data)
+        """Write that, in place of what was last read; ConflictError if another daemon did."""
+        self._refuse_read_only()
+        PendingObject(self._parts, version_of(name, version).departure, data).publish()
 
     def read_asset_entry(self, label: str) -> bytes | None:
         """Return what the index of equal assets has under a label; None if it has nothing."""

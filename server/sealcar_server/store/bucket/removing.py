@@ -67,26 +67,56 @@ class Removing:
 
     @contextmanager
     def version(self, of: Version) -> Iterator[None]:
-        """Take out a whole version; as `generation`."""
+        """Take out a whole version; as `generation`.
+
+        What others publish meanwhile goes along if it needs what is removed here. What is a new
+        package under the same name stays, and its numbers go on from here.
+        """
         found = self._listings.now(of)
         if not found.numbers:
             raise NotFoundError("no such version")
-        # the newest one last: until then, those that are older aren't the newest for anybody
-        for number in sorted(found.manifests):
-            self._remove([of.manifest(number)])
-        self._numbers.changed(of)
+        gone: set[str] = set()
+        beside: list[str] = []
+        self._empty(of, found, found.numbers, gone, beside)
         try:
             yield
         finally:
-            # again, until nobody has published meanwhile
+            self._remove([*beside, *map(of.payload, sorted(gone))])
             for _ in range(_SWEEPS):
-                left = [one.key for one in self._parts.objects.listed(of.prefix)]
-                # what others are told stays
-                left = [key for key in left if key != of.departure]
-                if not left:
+                found = self._listings.now(of)
+                late = [number for number in found.numbers if self._payloads(of, number) & gone]
+                if not late:
                     break
-                self._remove(left)
+                beside.clear()
+                self._empty(of, found, late, gone, beside)
+                self._remove([*beside, *map(of.payload, sorted(gone & found.payloads.keys()))])
             self._listings.forget()
+
+    def _empty(
+        self,
+        of: Version,
+        found: VersionList,
+        numbers: list[int],
+        gone: set[str],
+        beside: list[str],
+    ) -> None:
+        """Take manifests away, and add what hung on them to what has to go."""
+        self._parts.departed(of, max(numbers))
+        for number in numbers:
+            gone |= self._payloads(of, number)
+            beside += [one.key for one in found.references.get(number, [])]
+        # the newest one last: until then, those that are older aren't the newest for anybody
+        for number in sorted(numbers):
+            key = of.manifest(number)
+            self._parts.small.put(key, b"", self._parts.objects.write(key, b""))
+        self._numbers.changed(of)
+
+    def _payloads(self, of: Version, number: int) -> set[str]:
+        """Return the ids of a generation's payloads, as far as that can be told."""
+        try:
+            return set(self._parts.payloads.of(of, number).values())
+        except (DamagedError, NotFoundError):
+            return set()
 
     def usage(self, of: Version, number: int) -> list[FileUse]:
         """Return the objects of a generation, each with the number of generations that have it."""

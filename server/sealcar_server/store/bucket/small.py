@@ -134,6 +134,10 @@ class SmallObjects:
 
     def _keep(self, key: str, found: Small) -> Small:
         with self._lock:
+            known = self._known.get(key)
+            if known is not None and known.at > found.at:
+                # asked later, or written since
+                return known
             self._drop(key)
             self._known[key] = found
             self._size += _EACH + len(found.data or b"")
