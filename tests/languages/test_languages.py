@@ -1,4 +1,4 @@
-"""Clients generated from proto/ in other languages, against a real daemon on its Unix socket.
+"""Clients generated from proto/ in other languages, against a real daemon: its socket, and TLS.
 
 One lists, reads and writes; another gives a sealed model to the language's own binding of ONNX
 Runtime. Each is built in .languages/ beside the project, from the lock files here and
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pytest
-from support import flows, models, pages
+from support import flows, models, pages, tls
 from support.daemon import Daemon, environment
 from support.onnx_bytes import TINY
 from support.payload_packages import publish, varied
@@ -48,6 +48,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tls.Served]:
+    made = tls.Served.make(tmp_path_factory.mktemp("elsewhere"))
+    with made.daemon:
+        with made.daemon.connect() as client:
+            publish(client, {"blob": DATA})
+        yield made
+
+
 class Built(NamedTuple):
     """A language's programs: where they lie, and how each is started."""
 
@@ -56,10 +65,7 @@ class Built(NamedTuple):
     infer: list[str]
 
 
-def run(*command: str, folder: Path, data: str = "", cache: Path | None = None) -> str:
-    env = environment({"XDG_CACHE_HOME": str(cache), "ORT_LIBRARY": library()} if cache else {})
-    if cache:
-        env.pop(runtime.SWITCH, None)
+def run(*command: str, folder: Path, data: str = "", env: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         command, cwd=folder, env=env, input=data, capture_output=True, text=True, check=False
     )
@@ -118,10 +124,27 @@ def built(language: str) -> Built:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("language", BUILD)
 def test_a_client_lists_reads_and_writes(language: str, served: Daemon) -> None:
-    folder, command, _ = built(language)
     socket = str(served.socket / "grpc.sock")
-    arguments = (socket, "m", "c", "v", "blob", f"from-{language}")
-    answer = json.loads(run(*command, *arguments, folder=folder).splitlines()[-1])
+    assert_lists_reads_and_writes(language, served, socket, environment())
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("language", BUILD)
+def test_a_client_on_another_machine_does_so_over_mutual_tls(
+    language: str, elsewhere: tls.Served
+) -> None:
+    files = elsewhere.files(tls.OPERATOR, f"{language}-caller")
+    names = {"ca": "CA", "certificate": "CERT", "key": "KEY"}
+    env = environment({f"SEALCAR_TLS_{names[key]}": str(path) for key, path in files.items()})
+    assert_lists_reads_and_writes(language, elsewhere.daemon, elsewhere.address, env)
+
+
+def assert_lists_reads_and_writes(
+    language: str, served: Daemon, target: str, env: dict[str, str]
+) -> None:
+    folder, command, _ = built(language)
+    arguments = (target, "m", "c", "v", "blob", f"from-{language}")
+    answer = json.loads(run(*command, *arguments, folder=folder, env=env).splitlines()[-1])
     assert "m" in answer["packages"]
     assert answer["sha256"] == hashlib.sha256(DATA).hexdigest()
     with served.connect() as client:
@@ -179,9 +202,10 @@ def test_the_languages_binding_of_the_runtime_answers_with_a_sealed_model(
     # Go calls the C client, which finds the data socket in the directory
     socket = served.socket if language == "go" else served.socket / "grpc.sock"
     row = json.dumps(ROW["x"][0].tolist())
-    said = run(
-        *command, str(socket), "ocr", "main", "onnx", folder=folder, data=row, cache=tmp_path
-    )
+    command = [*command, str(socket), "ocr", "main", "onnx"]
+    env = environment({"XDG_CACHE_HOME": str(tmp_path), "ORT_LIBRARY": library()})
+    env.pop(runtime.SWITCH, None)
+    said = run(*command, folder=folder, data=row, env=env)
     answer = np.array(json.loads(said.splitlines()[-1]), np.float32)
     flows.assert_equal_answers(answer.reshape(want.shape), want)
     # nor has the runtime kept its events on the disk

@@ -1,11 +1,13 @@
-// A client of sealcar's gRPC socket in Go: lists, reads a payload as a stream, writes it as a new variant.
+// A client of sealcar's gRPC in Go: lists, reads a payload as a stream, writes it as a new variant.
 //
-//	client SOCKET PACKAGE COMPONENT VARIANT PAYLOAD NEW_VARIANT
+//	client SOCKET|HOST:PORT PACKAGE COMPONENT VARIANT PAYLOAD NEW_VARIANT
 package main
 
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,15 +15,36 @@ import (
 	"io"
 	"log"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	pb "sealcar.test/client/sealcar/v1"
 )
 
 const pieceSize = 512 << 10
+
+// On a Unix socket the daemon takes no credentials and asks the kernel who calls; elsewhere both show certificates.
+func connect(target string) (*grpc.ClientConn, error) {
+	if strings.HasPrefix(target, "/") {
+		return grpc.NewClient("unix://"+target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	own, err := tls.LoadX509KeyPair(os.Getenv("SEALCAR_TLS_CERT"), os.Getenv("SEALCAR_TLS_KEY"))
+	if err != nil {
+		return nil, err
+	}
+	authority, err := os.ReadFile(os.Getenv("SEALCAR_TLS_CA"))
+	if err != nil {
+		return nil, err
+	}
+	authorities := x509.NewCertPool()
+	authorities.AppendCertsFromPEM(authority)
+	both := &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: authorities}
+	return grpc.NewClient(target, grpc.WithTransportCredentials(credentials.NewTLS(both)))
+}
 
 func list(ctx context.Context, line *grpc.ClientConn) ([]string, error) {
 	var names []string
@@ -75,10 +98,10 @@ func write(ctx context.Context, payloads pb.PayloadsClient, id []byte, name stri
 	return err
 }
 
-func run(socket string, scope *pb.Scope, payload, variant string) error {
+func run(target string, scope *pb.Scope, payload, variant string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	line, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	line, err := connect(target)
 	if err != nil {
 		return err
 	}

@@ -1,19 +1,18 @@
-// A client of sealcar's gRPC socket in TypeScript: lists, reads a payload as a stream, writes it as a new variant.
+// A client of sealcar's gRPC in TypeScript: lists, reads a payload as a stream, writes it as a new variant.
 //
-//   node main.js SOCKET PACKAGE COMPONENT VARIANT PAYLOAD NEW_VARIANT
+//   node main.js SOCKET|HOST:PORT PACKAGE COMPONENT VARIANT PAYLOAD NEW_VARIANT
 import { createHash } from "node:crypto";
-import { credentials } from "@grpc/grpc-js";
 import { PayloadKind, Scope } from "./generated/sealcar/v1/common";
 import { ListRequest, type ListResponse, PackageStoreClient } from "./generated/sealcar/v1/package_store";
 import {
   type BeginResponse, CommitRequest, type CommitResponse, type OpenResponse, WriteRequest,
 } from "./generated/sealcar/v1/payloads";
-import { call, connect, read } from "./sealed";
+import { address, call, connect, identity, read } from "./sealed";
 
 const PIECE = 512 << 10;
-const [socket, name, component, variant, payload, added] = process.argv.slice(2);
-const store = new PackageStoreClient(`unix:${socket}`, credentials.createInsecure());
-const payloads = connect(socket);
+const [target, name, component, variant, payload, added] = process.argv.slice(2);
+const store = new PackageStoreClient(address(target), identity(target));
+const payloads = connect(target);
 
 async function list(): Promise<string[]> {
   const names: string[] = [];

@@ -1,5 +1,6 @@
-// Reads payloads from sealcar's gRPC socket.
-import { credentials, type ServiceError } from "@grpc/grpc-js";
+// Reads payloads by sealcar's gRPC.
+import { readFileSync } from "node:fs";
+import { type ChannelCredentials, credentials, type ServiceError } from "@grpc/grpc-js";
 import type { Scope } from "./generated/sealcar/v1/common";
 import { PayloadsClient, ReadRequest, type ReadResponse } from "./generated/sealcar/v1/payloads";
 
@@ -11,9 +12,19 @@ export function call<T>(begin: (answer: Answer<T>) => unknown): Promise<T> {
   );
 }
 
-// On a Unix socket the daemon takes no credentials and asks the kernel who calls.
-export function connect(socket: string): PayloadsClient {
-  return new PayloadsClient(`unix:${socket}`, credentials.createInsecure());
+export function address(target: string): string {
+  return target.startsWith("/") ? `unix:${target}` : target;
+}
+
+// On a Unix socket the daemon takes no credentials and asks the kernel who calls; elsewhere both show certificates.
+export function identity(target: string): ChannelCredentials {
+  if (target.startsWith("/")) return credentials.createInsecure();
+  const [ca, key, certificate] = ["CA", "KEY", "CERT"].map((each) => readFileSync(process.env[`SEALCAR_TLS_${each}`]!));
+  return credentials.createSsl(ca, key, certificate);
+}
+
+export function connect(target: string): PayloadsClient {
+  return new PayloadsClient(address(target), identity(target));
 }
 
 // A payload counts only when its stream ended without an error, which the loop throws.

@@ -2,11 +2,13 @@ package client;
 
 import com.google.protobuf.ByteString;
 import io.grpc.ManagedChannel;
+import io.grpc.netty.GrpcSslContexts;
 import io.grpc.netty.NettyChannelBuilder;
 import io.grpc.stub.StreamObserver;
 import io.netty.channel.epoll.EpollDomainSocketChannel;
 import io.netty.channel.epoll.EpollEventLoopGroup;
 import io.netty.channel.unix.DomainSocketAddress;
+import java.io.File;
 import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.HexFormat;
@@ -14,6 +16,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import javax.net.ssl.SSLException;
 import sealcar.v1.Common.PackageRef;
 import sealcar.v1.Common.PayloadKind;
 import sealcar.v1.Common.Scope;
@@ -29,17 +32,23 @@ import sealcar.v1.PayloadsOuterClass.WriteRequest;
 import sealcar.v1.PayloadsOuterClass.WriteResponse;
 
 /**
- * A client of sealcar's gRPC socket in Java: lists, reads a payload as a stream, writes it as a new variant.
- * Arguments: SOCKET PACKAGE COMPONENT VARIANT PAYLOAD NEW_VARIANT.
+ * A client of sealcar's gRPC in Java: lists, reads a payload as a stream, writes it as a new variant.
+ * Arguments: SOCKET|HOST:PORT PACKAGE COMPONENT VARIANT PAYLOAD NEW_VARIANT.
  */
 public final class Main {
   private static final int PIECE = 512 << 10;
 
   private Main() {}
 
-  /** On a Unix socket the daemon takes no credentials and asks the kernel who calls. */
-  static ManagedChannel connect(String socket, EpollEventLoopGroup group) {
-    return NettyChannelBuilder.forAddress(new DomainSocketAddress(socket))
+  /** On a Unix socket the daemon takes no credentials and asks the kernel who calls; elsewhere both show certificates. */
+  static ManagedChannel connect(String target, EpollEventLoopGroup group) throws SSLException {
+    if (!target.startsWith("/")) {
+      var own = GrpcSslContexts.forClient()
+          .trustManager(new File(System.getenv("SEALCAR_TLS_CA")))
+          .keyManager(new File(System.getenv("SEALCAR_TLS_CERT")), new File(System.getenv("SEALCAR_TLS_KEY")));
+      return NettyChannelBuilder.forTarget(target).sslContext(own.build()).build();
+    }
+    return NettyChannelBuilder.forAddress(new DomainSocketAddress(target))
         .eventLoopGroup(group)
         .channelType(EpollDomainSocketChannel.class)
         .overrideAuthority("localhost")
