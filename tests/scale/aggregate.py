@@ -32,19 +32,20 @@ def measure(plan: Plan, bucket: Bucket) -> list[dict[str, Any]]:
 
     Each daemon has one reader, which asks for some payloads at once. Each sample has daemons of its
     own, which have never read anything: the first time all comes from the bucket, the second time
-    from what they kept. And, of the server alone, what it sends to as many who drop it. Then the
-    same with the whole store on each node's own disk, but for a quick run.
+    from what they kept. And, of the server alone, what it sends to as many who drop it.
     """
     rows: list[dict[str, Any]] = []
     cluster = _cluster(plan, "shared", InBucket(bucket, PREFIX))
     for count in plan.daemons:
         rows += _over_bucket(plan, cluster, count, bucket)
         rows.append(_server_alone(plan, count, bucket))
-    if not plan.quick:
-        cluster = _cluster(plan, "own", OnDisk())
-        for count in plan.daemons:
-            rows += _on_disk(plan, cluster, count)
     return rows
+
+
+def measure_on_disk(plan: Plan, _bucket: Bucket) -> list[dict[str, Any]]:
+    """Return a row for each language and number of daemons that have all on their own disks."""
+    cluster = _cluster(plan, "own", OnDisk())
+    return [row for count in plan.daemons for row in _on_disk(plan, cluster, count)]
 
 
 def _cluster(plan: Plan, name: str, site: Site) -> Cluster:

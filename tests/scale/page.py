@@ -47,7 +47,7 @@ def figures(report: Mapping[str, Any]) -> str:
         *_run(report),
         "### One bucket, several daemons",
         "",
-        *_daemons(parts["daemons"]["rows"]),
+        *_daemons([*parts["daemons"]["rows"], *parts["daemons-on-disk"]["rows"]]),
         "",
         f"### {report['plan']['fleet']} nodes that want the same package",
         "",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 REPORT: Final = Path("build/scale/report.json")
 PARTS: Final[dict[str, Callable[[Plan, Bucket], list[dict[str, Any]]]]] = {
     "daemons": aggregate.measure,
+    "daemons-on-disk": aggregate.measure_on_disk,
     "fleet": fleet.measure,
     "fleet-without-cache": fleet.measure_without_cache,
     "listing": listing.measure,
