@@ -51,9 +51,13 @@ class Arrivals:
         """Tell whether a piece is being fetched."""
         return (cached, index) in self._coming
 
-    def take_memory(self, count: int) -> int:
-        """Set memory aside for so many pieces; return for how many there is."""
-        count = min(count, max(0, self._most - self._memory) // PIECE)
+    def take_memory(self, count: int, *, asked: bool) -> int:
+        """Set memory aside for so many pieces; return for how many there is.
+
+        Half of it is for those that somebody waits for: they are soon read, and others perhaps not.
+        """
+        most = self._most if asked else self._most // 2
+        count = min(count, max(0, most - self._memory) // PIECE)
         self._memory += count * PIECE
         return count
 
@@ -61,36 +65,44 @@ class Arrivals:
         """Note that pieces are being fetched."""
         self._coming.update((cached, index) for index in range(first, first + count))
 
-    def come(self, cached: Cached, index: int, data: memoryview | None, *, paid: bool) -> Calls:
-        """Note that a piece is here.
-
-        Args:
-            cached: the copy of its object.
-            index: of it.
-            data: what it is if it isn't in the cache: kept while somebody needs it.
-            paid: memory was set aside for it.
-        """
-        piece = (cached, index)
-        self._coming.discard(piece)
-        waiting = self._waiting.pop(piece, {})
+    def come(self, cached: Cached, index: int) -> Calls:
+        """Note that a piece is in the cache, or that it won't come."""
+        self._coming.discard((cached, index))
+        waiting = self._waiting.pop((cached, index), {})
         for file in waiting:
             file.asked.discard(index)
-        if paid:
-            self._memory -= PIECE
-        if data is not None and waiting:
-            self._memory += PIECE
-            self._held[piece] = (data, set(waiting))
-            for file in waiting:
-                file.holds.add(index)
         return list(waiting.values())
 
-    def fail(self, cached: Cached, index: int, error: SealcarError, *, paid: bool = False) -> Calls:
-        """Note that a piece won't come; as `come`."""
+    def hold(self, file: BucketFile, cached: Cached, index: int, data: memoryview) -> Calls:
+        """Note that a piece is here, but not in the cache: it is kept while somebody needs it.
+
+        Args:
+            file: for which it was fetched, whether or not it waits for it.
+            cached: the copy of its object.
+            index: of it.
+            data: what it is.
+        """
+        ahead = [] if file.over or file.cached is not cached else [file]
+        readers = {*self._waiting.get((cached, index), ()), *ahead}
+        if readers:
+            known, others = self._held.get((cached, index), (None, set()))
+            self._memory += 0 if known else PIECE
+            self._held[cached, index] = (data, readers | others)
+            for reader in readers:
+                reader.holds.add(index)
+        return self.come(cached, index)
+
+    def pay(self, count: int) -> None:
+        """Give memory back that was set aside for so many pieces."""
+        self._memory -= count * PIECE
+
+    def fail(self, cached: Cached, index: int, error: SealcarError) -> Calls:
+        """Note why a piece won't come."""
         for file, call in self._waiting.get((cached, index), {}).items():
             # who only thought that it would be needed asks again
             if call is not nothing:
                 file.errors[index] = copy.copy(error)
-        return self.come(cached, index, None, paid=paid)
+        return self.come(cached, index)
 
     def fail_all(self, error: SealcarError) -> Calls:
         """Let nobody wait any more."""

@@ -113,6 +113,8 @@ class BucketFile:
             return True
         if index >= self._horizon:
             self._look_ahead(index)
+        elif index > self.last:
+            self.last = index
         return cached.state[index] == THERE or self._fetching.want(self, index, then, owner)
 
     def doubt(self, at: int, size: int, /) -> bool:

@@ -150,13 +150,11 @@ class Choosing:
         return None
 
     def _missing(self, file: BucketFile) -> int:
-        for index in range(max(0, file.last), file.ahead):
-            if self._absent(file.cached, index):
-                return index
-        return -1
+        return next((i for i in range(file.last + 1, file.ahead) if self._absent(file, i)), -1)
 
-    def _absent(self, cached: Cached, index: int) -> bool:
-        return cached.state[index] != THERE and not self._arrivals.is_coming(cached, index)
+    def _absent(self, file: BucketFile, index: int) -> bool:
+        here = file.cached.state[index] == THERE or index in file.holds
+        return not here and not self._arrivals.is_coming(file.cached, index)
 
     def _job(self, file: BucketFile, first: int, *, asked: bool) -> Job | None:
         cached = file.cached
@@ -167,9 +165,7 @@ class Choosing:
             count += 1
         room = self._room(cached, first, count)
         kept = room > 0
-        if not kept and asked:
-            count = next((n for n in range(count) if not self._needed(cached, first + n)), count)
-            room = self._arrivals.take_memory(count)
+        room = room or self._arrivals.take_memory(count, asked=asked)
         if not room:
             return None
         self._arrivals.begin(cached, first, room)
@@ -178,7 +174,7 @@ class Choosing:
 
     def _goes_on(self, file: BucketFile, index: int) -> bool:
         cached = file.cached
-        if index >= cached.count or not self._absent(cached, index):
+        if index >= cached.count or not self._absent(file, index):
             return False
         return index < file.ahead or self._arrivals.is_awaited(cached, index)
 

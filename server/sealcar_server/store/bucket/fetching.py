@@ -8,7 +8,6 @@ makes reads slower, and never fails them.
 
 from __future__ import annotations
 
-import errno
 import threading
 import time
 from contextlib import suppress
@@ -29,6 +28,7 @@ from sealcar_server.store.bucket.arrivals import Arrivals, nothing
 from sealcar_server.store.bucket.bucket_file import BucketFile
 from sealcar_server.store.bucket.cached import PIECE, THERE
 from sealcar_server.store.bucket.choosing import LONGEST, Choosing, Job
+from sealcar_server.store.bucket.keeping import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 PARALLEL: Final = 8
 _STOP: Final = 1.0  # seconds that requests under way are waited for at the end
-_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _log: Final = structlog.get_logger("sealcar.store")
 
 
@@ -210,39 +209,28 @@ class Fetcher(Closing):
         except Exception:  # noqa: BLE001  (the thread serves all: a defect costs one request)
             _log.exception("a request to the bucket failed unexpectedly")
             failure = InternalError("a defect; the daemon's log has more")
-        kept = failure is None and job.kept and self._keep(job, data)
+        kept = failure is None and job.kept and keep(self._cache, job, data)
         with self._lock:
             self._failure = failure if isinstance(failure, StorageError) else None
             calls: Calls = []
-            for index in range(job.first, job.first + job.count):
-                if failure is not None:
-                    calls += self._arrivals.fail(cached, index, failure, paid=not job.kept)
-                    continue
-                if kept:
-                    cached.state[index] = THERE
-                skip = (index - job.first) * PIECE
-                piece = None if kept else data[skip : skip + PIECE]
-                calls += self._arrivals.come(cached, index, piece, paid=not job.kept)
-            if failure is not None and job.kept:
+            if not job.kept:
+                self._arrivals.pay(job.count)
+            elif failure is not None:
                 self._cache.give_back(cached, job.first, job.count)
+            for index in range(job.first, job.first + job.count):
+                skip = (index - job.first) * PIECE
+                if failure is not None:
+                    calls += self._arrivals.fail(cached, index, failure)
+                elif kept:
+                    cached.state[index] = THERE
+                    calls += self._arrivals.come(cached, index)
+                else:
+                    piece = data[skip : skip + PIECE]
+                    calls += self._arrivals.hold(job.file, cached, index, piece)
             self._choosing.ended(job)
             self._cache.release(cached)
             self._lock.notify_all()
         _call(calls)
-
-    def _keep(self, job: Job, data: memoryview) -> bool:
-        """Write what came into the cache; False: the disk can't take it."""
-        for last in (False, True):
-            try:
-                job.cached.write(job.first, data)
-            except OSError as error:
-                with self._lock:
-                    if not last and error.errno in _FULL and self._cache.relieve(2 * len(data)):
-                        continue
-                _log.warning("the cache can't be written", error=error.strerror)
-                return False
-            return True
-        return False
 
 
 def _call(calls: Calls) -> None:
