@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from support.certificates import Authority
+from support.daemon import Daemon
 from support.fake_registry import FakeRegistry, Talk, digest_of, fake_registry
 from support.onnx_bytes import TINY
 from support.payload_packages import PlannedBytes, PlannedPackage, varied
-from support.two_sides import CUSTOMER, two_sides
+from support.two_sides import CUSTOMER, RIGHTS, two_sides
 
 from sealcar import errors, oci
 from sealcar.exports import Recipient
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from support.daemon import Daemon
 
 USER: Final = "somebody"
 PASSWORD: Final = "a-password-of-the-tests"  # noqa: S105  (of a registry that ends with the test)
@@ -435,6 +436,27 @@ def test_redirects_that_go_round_are_given_up(customer: Daemon, fake: FakeRegist
     refused(customer, fake, errors.NotAuthenticError)
 
 
+ADDRESSES: Final = ["http://[", "http://[::1", "http://:0", "http://x:99999999/", "ftp://x/", "//["]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_what_leads_to_no_address_is_refused(
+    customer: Daemon, vendor: Daemon, fake: FakeRegistry, address: str
+) -> None:
+    kinds = (errors.StorageError, errors.DeniedError)
+    fake.lies.append(("GET", "/blobs/", lambda talk: talk.say(307, Location=address)))
+    with pytest.raises(kinds):
+        pull(customer, fake)
+    fake.blobs.clear()
+    fake.lies.append(("POST", "/uploads/", lambda talk: talk.say(202, Location=address)))
+    with pytest.raises(kinds):
+        push(vendor, fake)
+    realm = f'Bearer realm="{address}"'
+    fake.lies = [("GET", "/v2/", lambda talk: talk.say(401, WWW_Authenticate=realm))]
+    with pytest.raises(kinds):
+        pull(customer, fake)
+
+
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[Path, Path], Path]:
     folder = tmp_path_factory.mktemp("tls")
@@ -590,6 +612,30 @@ def test_a_push_that_broke_off_goes_on_with_what_is_missing(
     assert len(puts) == 6  # two payloads, one of them thrice; the record, and the manifest
     assert pull(customer, fake).digest == sent.digest
     removed(customer)
+
+
+def test_a_registry_that_takes_longer_than_the_daemon_waits_gets_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sealcar.oci.pushing._WAIT", 0.001)
+    impatient = Daemon(tmp_path, settings={"transfer.idle_timeout": "1s"})
+    impatient.grant(os.geteuid(), rights=RIGHTS)
+    slow = [3.0]
+    with impatient, fake_registry() as fake, impatient.connect(timeout=1.5) as client:
+        large = PlannedBytes("blob", "blob", varied(24 << 20))
+        client.catalogue.import_(PlannedPackage((large,), "ocr"))
+
+        @fake.lie("PUT", "/uploads/")
+        def takes_its_time(talk: Talk) -> bool:
+            if slow and int(talk.headers["Content-Length"]) > 1 << 20:
+                time.sleep(slow.pop())
+            return False
+
+        place = Reference.parse(f"{fake.host}/{REPOSITORY}:1")
+        access = Access(plain_http=True)
+        sent = oci.push(client.catalogue, Wanted("ocr"), place, access=access)
+    assert (sent.uploaded, slow) == (1, [])
+    assert (REPOSITORY, "1") in fake.manifests
 
 
 def test_a_push_that_never_gets_on_ends_and_leaves_no_tag(

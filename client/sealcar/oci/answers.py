@@ -7,7 +7,7 @@ import re
 import ssl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3.exceptions
@@ -78,6 +78,18 @@ def speaking(host: str, timeout: float) -> Iterator[None]:
         raise UnavailableError(
             f"{host} can't be reached, or broke off: {_reason(error)}", retry_after=1.0
         ) from None
+
+
+def led(url: str, response: requests.Response) -> str:
+    """Return where an answer leads from an address.
+
+    Raises:
+        StorageError: to none.
+    """
+    try:
+        return urljoin(url, response.headers.get("Location", ""))
+    except ValueError:
+        raise StorageError("the registry gave an address that is none") from None
 
 
 def origin(url: str) -> tuple[str, str, int]:

@@ -11,12 +11,12 @@ import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
-from urllib.parse import urlsplit
 
 from oras.auth.token import TokenAuth
 
 from sealcar.errors import ConfigurationError, DeniedError
 from sealcar.names import shown
+from sealcar.oci import answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -101,8 +101,7 @@ class Login(TokenAuth):  # type: ignore[misc]  # oras publishes no types
     def _asked(self, challenge: Any, headers: dict[str, str]) -> str | None:  # noqa: ANN401  (of oras)
         realm = str(challenge.realm or "")
         realm = realm if "://" in realm else f"{self.prefix}://{realm}"
-        parts = urlsplit(realm)
-        if not parts.hostname or parts.scheme not in ("https", self.prefix):
+        if answers.origin(realm)[0] not in ("https", self.prefix):
             raise DeniedError(f"the registry sends for a token to {shown(realm)}: not over TLS")
         asked = {"service": challenge.service, "scope": challenge.scope}
         data = self._fetch(realm, {name: text for name, text in asked.items() if text}, headers)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import urljoin
 
 import oras.provider
 from requests.utils import get_environ_proxies
@@ -164,7 +163,7 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
             if response.status_code not in _MOVED or method not in ("GET", "HEAD"):
                 return response
             response.close()
-            url = urljoin(url, response.headers.get("Location", ""))
+            url = answers.led(url, response)
         raise NotAuthenticError(f"{self.hostname} redirects over {_REDIRECTS} times")
 
     def _once(

@@ -6,7 +6,7 @@ import hashlib
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urljoin
+from urllib.parse import quote
 
 from sealcar.closing import Closing
 from sealcar.errors import (
@@ -116,8 +116,8 @@ class Repository(Closing):
         if other and begun.status_code == _CREATED:
             self._line.small(begun, answers.MOST)
             return False
-        place = urljoin(url, begun.headers.get("Location", ""))
         self._expect(begun, what, _ACCEPTED)
+        place = answers.led(url, begun)
         with self._given_up(place):
             join = "&" if "?" in place else "?"
             response = self._line.do_request(
