@@ -1,6 +1,6 @@
-"""KServe: a custom predictor, `python kserve_predictor.py --model_name ocr`.
+"""KServe: a custom predictor, `python kserve_predictor.py --model_name ocr --workers 2`.
 
-The daemon is a sidecar of the pod: see deploy/kubernetes/base.
+Workers share the weights. The daemon is a sidecar of the pod: see deploy/kubernetes/base.
 """
 
 from __future__ import annotations
@@ -31,6 +31,14 @@ class Predictor(kserve.Model):  # type: ignore[misc]  # kserve's types, if any, 
             )
         self.ready = True
         return self.ready
+
+    # with --workers each is a process of spawn, which gets the predictor, and loads for itself
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_session"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self.load()
 
     def predict(
         self,

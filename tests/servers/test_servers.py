@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from support.inference_servers import (
     ROOT,
     ROW,
     ask,
+    children,
     needs,
     running,
     server_environment,
@@ -109,12 +111,24 @@ def test_workers_of_bentoml_share_one_segment(served: Served, port: int) -> None
         assert_all_share_one_segment(served, found)
 
 
-def test_a_predictor_of_kserve_answers_by_both_protocols(served: Served, port: int) -> None:
+def test_a_predictor_of_kserve_answers_by_both_protocols_and_its_workers_share_one_segment(
+    served: Served, port: int
+) -> None:
     needs("kserve")
-    settings = ("--model_name", "ocr", "--http_port", str(port), "--enable_grpc", "no")
-    with running(served, "-m", "kserve_predictor", *settings):
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        other = str(sock.getsockname()[1])
+    settings = ("--http_port", str(port), "--grpc_port", other, "--workers", "2")
+    with running(served, "-m", "kserve_predictor", "--model_name", "ocr", *settings) as server:
         first = ask(f"http://127.0.0.1:{port}/v1/models/ocr:predict", {"instances": ROW.tolist()})
         served.assert_answer(first["predictions"])
         rows = {"name": "x", "shape": [*ROW.shape], "datatype": "FP32", "data": NUMBERS}
         second = ask(f"http://127.0.0.1:{port}/v2/models/ocr/infer", {"inputs": [rows]})
         served.assert_answer(second["outputs"][0]["data"])
+        deadline, segments = time.monotonic() + PATIENCE, [frozenset[str]()]
+        while len(segments) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+            mapped = [mapped_by(pid).inodes for pid in children(server.pid)]
+            segments = [each for each in mapped if each]
+        # the one who answers for their readiness has loaded it too
+        assert segments == [mapped_by(server.pid).inodes] * 2

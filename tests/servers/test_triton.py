@@ -14,7 +14,16 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from support.inference_servers import EXAMPLES, ROOT, ROW, ask, needs, running, server_environment
+from support.inference_servers import (
+    EXAMPLES,
+    ROOT,
+    ROW,
+    ask,
+    children,
+    needs,
+    running,
+    server_environment,
+)
 from support.segment_readers import mapped_by
 
 if TYPE_CHECKING:
@@ -53,11 +62,6 @@ def triton_environment(served: Served) -> Mapping[str, str]:
         "LD_LIBRARY_PATH": f"{SITE / 'nvidia_pytriton.libs'}:{shared}",
     }
     return server_environment(served, SITE, **paths)
-
-
-def children(pid: int) -> list[int]:
-    lists = Path(f"/proc/{pid}/task").glob("*/children")  # each thread's own
-    return [int(each) for found in lists for each in found.read_text().split()]
 
 
 def test_instances_in_triton_share_one_segment(served: Served, port: int, tmp_path: Path) -> None:

@@ -106,6 +106,12 @@ def running(
     assert_no_events(served)
 
 
+def children(pid: int) -> list[int]:
+    """Return the processes that a server has started."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")  # each thread's own
+    return [int(each) for found in lists for each in found.read_text().split()]
+
+
 def ask(url: str, question: object) -> dict[str, Any]:
     """Ask, once the server is there."""
     request = urllib.request.Request(url, json.dumps(question).encode())  # noqa: S310  (our own server)
