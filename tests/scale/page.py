@@ -116,10 +116,10 @@ def _daemons(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _fleet(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield (
         "| start | daemons serve | all have it | real nodes, median | slowest |"
-        " who stand in, median | slowest | sent by the bucket |"
+        " who stand in, median | slowest | sent by the bucket | first byte, p50 | p99 |"
         f" {' | '.join(f'{each} of a node' for each in KINDS[:4])} | key calls of a node |"
     )
-    yield "|---|---|---|---|---|---|---|---|" + "---|" * 5
+    yield "|---|---|---|---|---|---|---|---|---|---|" + "---|" * 5
     for row in rows:
         took = [_spread(row["seconds"][each]) for each in ("real", "others")]
         nodes = [
@@ -134,6 +134,7 @@ def _fleet(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             *took[0],
             *took[1],
             f"{row['passed'] / 1e9:.2f} GB",
+            *(f"{row['first_byte_ms'][each] / 1e3:.2f} s" for each in ("p50", "p99")),
             *(_count(each) for each in nodes),
             _count(row["key_calls_of_a_real_node"]),
         )

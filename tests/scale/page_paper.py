@@ -22,6 +22,7 @@ _WAVES: Final = 20
 _REPLICAS: Final = 10
 _RACK: Final = 25
 _HOUR: Final = 3600
+_DAY: Final = 24 * _HOUR
 
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
@@ -37,7 +38,9 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _times(node, assumed)
     yield ""
-    yield "### What to do"
+    yield from _watching(assumed)
+    yield ""
+    yield "### What a remedy is worth"
     yield ""
     again = report["parts"]["fleet"]["rows"][1]["seconds"]["real"]
     yield from _remedies(node, assumed, again)
@@ -84,6 +87,8 @@ def _inputs(node: paper.Measured, assumed: paper.Assumed) -> Iterator[str]:
         ("Q, requests a second to one prefix", f"{assumed.asked:g}"),
         ("K, calls a second of the key service", f"{assumed.keys:g}"),
         ("C, cores of a node for its daemon", f"{assumed.cores:g}"),
+        ("w, requests to look after a version in use", f"{assumed.watching:g}"),
+        ("R, `store.refresh`", f"{assumed.refresh:g} s"),
     ):
         yield f"| {name} | {value} | assumed |"
 
@@ -119,6 +124,17 @@ def _times(node: paper.Measured, assumed: paper.Assumed) -> Iterator[str]:
     yield (
         f"The bucket's bandwidth is what a fleet waits for from {', '.join(counts)} on; with fewer,"
         " each node waits for itself."
+    )
+
+
+def _watching(assumed: paper.Assumed) -> Iterator[str]:
+    second = paper.watched(paper.NODES, assumed)
+    most = assumed.asked / second
+    yield (
+        f"Afterwards {paper.NODES:,} nodes look whether somebody published: n · w ÷ R ="
+        f" {second:g} requests a second for each version in use, {second * _DAY / 1e6:.3g} million"
+        f" a day, {second * _DAY * _CHEAP / 1000:.2g} USD a day. One prefix answers so much for"
+        f" {most:.0f} versions (Q ÷ that); a longer R divides it."
     )
 
 

@@ -58,6 +58,8 @@ class Assumed:
         asked: requests a second that one prefix of the bucket answers.
         keys: calls a second that the key service answers.
         cores: of a node that its daemon may use.
+        watching: requests by which a daemon looks once after a version that it has in use.
+        refresh: seconds between such looks, as `store.refresh` is by default.
     """
 
     bucket: float = 10 * GBIT
@@ -66,6 +68,8 @@ class Assumed:
     asked: float = 5500
     keys: float = 1000
     cores: float = 2
+    watching: float = 2
+    refresh: float = 10
 
 
 def measured(report: Mapping[str, Any]) -> Measured:
@@ -117,6 +121,11 @@ def seconds(nodes: float, node: Measured, assumed: Assumed) -> dict[str, float]:
 def saturates(found: Mapping[str, float]) -> tuple[str, float]:
     """Return the resource that takes longest, and its time."""
     return max(found.items(), key=lambda each: each[1])
+
+
+def watched(nodes: float, assumed: Assumed) -> float:
+    """Return the requests a second of nodes that only look after one version in use."""
+    return nodes * assumed.watching / assumed.refresh
 
 
 def crossing(node: Measured, assumed: Assumed) -> float:
