@@ -11,7 +11,7 @@ from sealcar_server.endpoints.data_rings import RingKeeper
 from sealcar_server.sealing.layout import SEGMENT
 from sealcar_server.transfer.budget import Budget, Lease
 from sealcar_server.transfer.outstanding import Outstanding
-from sealcar_server.transfer.rings import SLOTS, Ring
+from sealcar_server.transfer.rings import SLOTS, Ring, slots_of_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,9 @@ class Beginning:
 
     client_writes = False
 
-    def __init__(self) -> None:
+    def __init__(self, most_slots: int = SLOTS) -> None:
         self.rings: list[Ring] = []
+        self.most_slots = most_slots
 
     def begin(self, ring: Ring) -> None:
         self.rings.append(ring)
@@ -72,4 +73,19 @@ def test_a_small_ring_is_kept_unless_a_larger_one_can_be_had_at_once(own: int, s
     for call in posted:
         call()
     assert [ring.slots for ring in waiting.rings] == [1, slots]
+    keeper.close()
+
+
+def test_a_small_payload_gets_a_small_ring_and_a_larger_one_is_kept_for_it() -> None:
+    budget = Budget(64 * SEGMENT)
+    posted: list[Callable[[], None]] = []
+    keeper = RingKeeper(connected(budget, posted))
+    found: list[int] = []
+    for pieces in (1, 2, 1, 9, 3, 1000, 1):
+        waiting = Beginning(slots_of_use(pieces))
+        keeper.get(waiting)
+        while posted:
+            posted.pop()()
+        found.append(waiting.rings[0].slots)
+    assert found == [1, 2, 2, 4, 4, SLOTS, SLOTS]
     keeper.close()

@@ -11,7 +11,7 @@ from sealcar_server.endpoints.data_turns import Phase
 from sealcar_server.service.failing import place_of
 from sealcar_server.transfer.engine import Token
 from sealcar_server.transfer.reading import RingRead, SealedSource
-from sealcar_server.transfer.rings import SLOTS
+from sealcar_server.transfer.rings import SLOTS, slots_of_use
 from sealcar_server.transfer.spent import Lending
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ class ReadOperation(Operation):
         self._lending = Lending(self._slots, self._source.spent)
         self._leaving = False
         self._broken_off: SealcarError | None = None
+
+    @property
+    def most_slots(self) -> int:
+        """More of them are of no use."""
+        return slots_of_use(self._source.count)
 
     @property
     def waits_for_client(self) -> bool:

@@ -27,6 +27,10 @@ class Waiting(Protocol):
     def client_writes(self) -> bool:
         """Which of the two rings."""
 
+    @property
+    def most_slots(self) -> int:
+        """More of them are of no use."""
+
     def begin(self, ring: Ring) -> None:
         """The ring is there, and the client has mapped it."""
 
@@ -60,7 +64,7 @@ class RingKeeper:
         connection = self._connection
         door = connection.door
         owner = connection.peer.principal.account
-        slots = slots_for(door.services.budget, owner)
+        slots = min(slots_for(door.services.budget, owner), waiting.most_slots)
         kept = self._kept(slots, client_writes=waiting.client_writes)
         if kept is not None:
             waiting.begin(kept)

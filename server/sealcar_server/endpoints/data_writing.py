@@ -12,6 +12,7 @@ from sealcar_server.endpoints.data_turns import Phase, ViolationError
 from sealcar_server.endpoints.messages import payload_message
 from sealcar_server.sealing.layout import FIRST_PIECE, PIECE
 from sealcar_server.transfer.engine import Token
+from sealcar_server.transfer.rings import SLOTS
 from sealcar_server.transfer.writing import PieceOrder, RingWrite
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class WriteOperation(Operation):
     """A payload through the ring from the client."""
 
     client_writes = True
+    most_slots = SLOTS
 
     def __init__(
         self,

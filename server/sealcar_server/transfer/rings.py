@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SLOTS: Final = 8
 SIZE: Final = SLOTS * SEGMENT
+_FEW: Final = SLOTS // 2
+_MANY: Final = SLOTS + 2  # pieces, which pay for all slots
 # as much in any case is for whole ones
 _WHOLE: Final = 8 * SIZE
 
@@ -40,6 +42,17 @@ def slots_for(budget: Budget, owner: Hashable) -> int:
     if taken <= 1 / 2:
         return SLOTS // 2
     return SLOTS // 4 if taken <= 3 / 4 else 1
+
+
+def slots_of_use(pieces: int) -> int:
+    """Return how many slots are of use to a transfer of so many pieces.
+
+    What is small is there sooner through few: the first use of each costs both sides as much time
+    as several pieces later.
+    """
+    if pieces <= _FEW // 2:
+        return max(1, pieces)
+    return _FEW if pieces < _MANY else SLOTS
 
 
 class Ring:
