@@ -60,6 +60,8 @@ COUNTS = {
     "sealcar_store_versions",
     "sealcar_store_generations",
     "sealcar_spans",
+    "sealcar_bucket_requests",
+    "sealcar_cache_damaged",
 }
 LABELS = {
     "direction",
@@ -76,6 +78,8 @@ LABELS = {
     "alias",
     "operation",
     "outcome",
+    "kind",
+    "source",
 }
 
 
