@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import tempfile
 import threading
 from collections import Counter
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+import trustme
 from support.buckets import ID, SECRET, BucketServer, Trouble
 
 from sealcar.errors import (
@@ -266,3 +268,32 @@ def test_neither_errors_nor_texts_name_credentials(s3_server: BucketServer) -> N
 
 def _impatient(objects: Objects) -> Place:
     return replace(objects.place, patience=0.2)
+
+
+def test_an_endpoint_with_tls_is_one_that_an_authority_vouches_for(s3_server: BucketServer) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    server = Trouble(s3_server.port, context)
+    place = replace(
+        s3_server.place(s3_server.make(), patience=0.2),
+        endpoint=f"https://localhost:{server.port}",
+        allow_http=False,
+    )
+    try:
+        known = Objects(replace(place, authorities=authority.cert_pem.bytes()))
+        etag = known.create("a", b"x")
+        assert known.read("a", 9) == (b"x", etag)
+        assert len(server.seen) == 2
+        server.seen.clear()
+        with pytest.raises(StorageError, match="can't be reached"):
+            Objects(place).read("a", 9)
+        assert server.seen == []
+    finally:
+        server.close()
+
+
+def test_an_endpoint_without_tls_is_refused_unless_that_is_allowed(s3_server: BucketServer) -> None:
+    objects = Objects(replace(s3_server.place("any", patience=0.2), allow_http=False))
+    with pytest.raises(StorageError, match="can't be reached"):
+        objects.read("a", 9)

@@ -21,6 +21,7 @@ from sealcar_server.store.bucket.objects import Objects
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+    from ssl import SSLContext
 
     from sealcar_server.store.bucket.asking import Observer
 
@@ -118,6 +119,10 @@ def bucket_server(folder: Path) -> Iterator[BucketServer]:
 class Trouble:
     """Passes requests on to a server, but for those that trouble was made for.
 
+    Args:
+        port: of the server.
+        tls: makes it a server with TLS.
+
     Attributes:
         port: to ask instead of the server's.
         seen: method and path of each request.
@@ -126,7 +131,7 @@ class Trouble:
             and its length says so), "shifted" (from another offset), "slow:SECONDS".
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, tls: SSLContext | None = None) -> None:
         self.seen: list[tuple[str, str]] = []
         self.wanted: Callable[[str, str], str] = lambda _method, _path: ""
         trouble = self
@@ -144,6 +149,8 @@ class Trouble:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
