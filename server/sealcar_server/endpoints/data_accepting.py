@@ -1,22 +1,31 @@
-"""Taking clients of the data socket in: a line of its kind for each."""
+"""Taking clients of the data socket in, in their turns: a line of its kind for each."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket as sockets
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from sealcar.errors import DeniedError
+from sealcar_server.access.peers import peer_of, principal_of
+from sealcar_server.endpoints.arrivals import Said, said
 from sealcar_server.endpoints.data_line import Line
 from sealcar_server.endpoints.stream_line import StreamLine
 from sealcar_server.endpoints.stream_mover import Mover
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar_server.access.peers import Peer
+    from sealcar_server.access.principal import Principal
     from sealcar_server.transfer.metering import Meter
 
 # as much as the kernel allows: each filling of it takes a turn
 _BUFFER: Final = 1 << 20
+_ACCEPTED: Final = 8  # at a time, before others have their turn
 
 
 class Lines:
@@ -43,18 +52,74 @@ class Lines:
         self._mover.close()
 
 
-def accepted(listener: sockets.socket) -> sockets.socket:
-    """Accept a connection if descriptors are left for it and those there are; raises OSError."""
-    sock, _address = listener.accept()
-    try:
-        # its process takes one, and the kernel names the sender of every packet by another: with
-        # none left nobody could be told apart, and so nobody be served
-        spare = os.dup(sock.fileno())
+class Newcomers:
+    """Connections that were accepted, and wait for their caller's turn to be taken in.
+
+    Most of what somebody sends who connects and hangs up, over and over, never gets so far. On the
+    data socket's thread.
+
+    Args:
+        of_one: how many of one caller may wait.
+        turn: has something called in a caller's turn.
+        refused: told of callers of whom too many wait.
+    """
+
+    def __init__(
+        self,
+        of_one: int,
+        turn: Callable[[str, Callable[[], None]], None],
+        refused: Callable[[Principal, str], None],
+    ) -> None:
+        self._of_one, self._turn, self._refused = of_one, turn, refused
+        self._waiting: Counter[str] = Counter()
+
+    def accept(
+        self, listener: sockets.socket, name: str, admit: Callable[[str, sockets.socket], None]
+    ) -> None:
+        """Accept a few connections, and have each taken in when its caller's turn comes.
+
+        Raises:
+            BlockingIOError: there are no more.
+            OSError: none can be accepted.
+        """
+        for _ in range(_ACCEPTED):
+            sock, _address = listener.accept()
+            sock.settimeout(0)
+            if said(sock) is Said.END:
+                sock.close()
+            else:
+                self._queue(sock, name, admit)
+
+    def _queue(
+        self, sock: sockets.socket, name: str, admit: Callable[[str, sockets.socket], None]
+    ) -> None:
         try:
-            os.close(os.dup(sock.fileno()))
-        finally:
-            os.close(spare)
-    except OSError:
-        sock.close()
-        raise
-    return sock
+            principal = principal_of(sock, name)
+        except DeniedError:
+            sock.close()
+            return
+        account = principal.account
+        if self._waiting[account] >= self._of_one:
+            sock.close()
+            self._refused(principal, "connections")
+        else:
+            self._waiting[account] += 1
+            self._turn(account, partial(self._leave, account, partial(admit, name, sock)))
+
+    def _leave(self, account: str, admit: Callable[[], None]) -> None:
+        self._waiting[account] -= 1
+        if not self._waiting[account]:
+            del self._waiting[account]
+        admit()
+
+
+def peer_with_room(sock: sockets.socket, listener: str) -> Peer:
+    """Return who connected, as `peer_of`, if descriptors are left for him; else raise OSError."""
+    # his process takes one, and the kernel names the sender of every packet by another: with none
+    # left nobody could be told apart, and so nobody be served
+    spare = os.dup(sock.fileno())
+    try:
+        os.close(os.dup(sock.fileno()))
+    finally:
+        os.close(spare)
+    return peer_of(sock, listener)

@@ -18,11 +18,10 @@ import structlog
 
 from sealcar.errors import DeniedError, ExhaustedError, InternalError, UnavailableError
 from sealcar.v1 import data_socket_pb2 as pb
-from sealcar_server.access.peers import peer_of
 from sealcar_server.access.sessions import Session
 from sealcar_server.endpoints import request_ids
 from sealcar_server.endpoints.connection import Connection
-from sealcar_server.endpoints.data_accepting import Lines, accepted
+from sealcar_server.endpoints.data_accepting import Lines, Newcomers, peer_with_room
 from sealcar_server.endpoints.data_ahead import FillAhead
 from sealcar_server.endpoints.data_door import Door, Limits, Services
 from sealcar_server.endpoints.data_requests import Requests
@@ -33,13 +32,12 @@ from sealcar_server.endpoints.stream_line import StreamLine
 
 if TYPE_CHECKING:
     import socket as sockets
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.payload_source import PayloadSource
 
 _log: Final = structlog.get_logger("sealcar.data")
-_ACCEPTED: Final = 4  # at a time, before others have their turn
 _TURNS: Final = 1  # between two looks whether somebody else has something
 _OURSELVES: Final = object()
 _TICK: Final = 0.5
@@ -66,6 +64,9 @@ class DataSocket:
         self._lines = Lines(services.meter)
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._door = Door(services, limits, self._wake)
+        self._newcomers = Newcomers(
+            limits.connections_of_one, self._give_turn_to, self._door.refuse
+        )
         self._connections: set[Connection] = set()
         self._rounds = Rounds(self._door, self._connections, self._give_turn)
         self._of_uid: Counter[int] = Counter()
@@ -173,8 +174,9 @@ class DataSocket:
                 partial(self._serve, partial(self._accept, name, listener)),
             )
 
-    def _be_deaf(self) -> None:
+    def _be_deaf(self, reason: str) -> None:
         """Accept nothing for a while: else the thread would spin on what it can't accept."""
+        _log.error("a connection can't be accepted", reason=reason)
         for listener in self._listeners:
             self._watch.remove(listener.fileno())
         self._deaf_until = time.monotonic() + _PAUSE
@@ -184,7 +186,10 @@ class DataSocket:
         return any(one.phase not in resting for one in list(self._connections))
 
     def _give_turn(self, step: Callable[[], None]) -> None:
-        self._watch.give_turn(_OURSELVES, partial(self._serve, step))
+        self._give_turn_to(_OURSELVES, step)
+
+    def _give_turn_to(self, owner: Hashable, step: Callable[[], None]) -> None:
+        self._watch.give_turn(owner, partial(self._serve, step))
 
     def _wake(self) -> None:
         with contextlib.suppress(OSError):
@@ -222,23 +227,25 @@ class DataSocket:
             request_ids.end()
 
     def _accept(self, name: str, listener: sockets.socket) -> None:
-        for _ in range(_ACCEPTED):
-            try:
-                sock = accepted(listener)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                _log.error("a connection can't be accepted", reason=error.strerror)
-                self._be_deaf()
-                return
-            self._admit(name, sock)
+        try:
+            self._newcomers.accept(listener, name, self._admit)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._be_deaf(error.strerror or "")
 
     def _admit(self, name: str, sock: sockets.socket) -> None:
-        sock.settimeout(0)
+        if self._stopping:
+            sock.close()
+            return
         try:
-            peer = peer_of(sock, name)
+            peer = peer_with_room(sock, name)
         except DeniedError:
             sock.close()
+            return
+        except OSError as error:
+            sock.close()
+            self._be_deaf(error.strerror or "")
             return
         line = self._lines.line(sock, peer)
         connection = Connection(line, peer, self._door, self)

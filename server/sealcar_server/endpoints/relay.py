@@ -43,6 +43,7 @@ INNER: Final = "grpc.sock"
 _LINKS: Final = 1024
 _LINKS_OF_ONE: Final = 128
 _FLUSH: Final = 2.0  # seconds for the last bytes, at the end
+_ACCEPTED: Final = 16  # at a time, before others have their turn
 _PAUSE: Final = 0.1  # seconds without accepting, when descriptors ran out
 _LOOK: Final = 1.0  # seconds between two looks for connections that outlived their process
 _PATIENCE: Final = 10.0  # seconds until the first byte; gRPC clients send theirs at once
@@ -151,7 +152,7 @@ class Relay:
                 paused = False
             for key, events in ready:
                 if isinstance(key.data, str):
-                    paused = not self._accept(key.fileobj, key.data) or paused  # type: ignore[arg-type]  # a listener
+                    paused = not self._accept_some(key.fileobj, key.data) or paused  # type: ignore[arg-type]  # a listener
                 elif isinstance(key.data, Arrival):
                     self._hear(key.data)
                 else:
@@ -179,28 +180,35 @@ class Relay:
         if link is not None and link in self._links and not link.move(fd, events):
             self._close(link)
 
-    def _accept(self, listener: sockets.socket, name: str) -> bool:
-        """Take one connection in. False: out of descriptors, so none for a while."""
+    def _accept_some(self, listener: sockets.socket, name: str) -> bool:
+        """Take a few connections in. False: out of descriptors, so none for a while.
+
+        Those who connect and hang up, over and over, are in the same queue as all others, who are
+        the sooner there the more of them are taken at a time.
+        """
         try:
-            client, _ = listener.accept()
+            for _ in range(_ACCEPTED):
+                self._accept(listener.accept()[0], name)
         except (BlockingIOError, ConnectionError):
             return True
         except OSError as error:
             _log.warning("no connection can be accepted", error=error.strerror)
             self._ignore_listeners()
             return False
+        return True
+
+    def _accept(self, client: sockets.socket, name: str) -> None:
         client.settimeout(0)
         first = said(client)
         if first is Said.END:
             client.close()
-            return True
+            return
         with closed_if_refused(client, name, self._lines):
             uid = self._places.enter(principal_of(client, name))
             if first is Said.NOTHING:
                 self._await(client, name, uid)
             else:
                 self._open(client, name, uid)
-        return True
 
     def _await(self, client: sockets.socket, listener: str, uid: int) -> None:
         """Wait for the first byte of one that was counted in."""
