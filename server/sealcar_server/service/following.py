@@ -57,7 +57,10 @@ class Following(Closing):
         for name, version, number in self._remembered.all():
             if self._ending.is_set():
                 return
-            if not self._store.is_complete(name, version, number):
+            if not self._uses.includes(name, version, number):
+                # looking costs a request; whoever uses it again opens it anew
+                self._remembered.forget((name, version, number))
+            elif not self._store.is_complete(name, version, number):
                 self._remembered.forget((name, version, number))
                 self._uses.end(name, version, [number])
                 _log.info("removed elsewhere", package=name, version=version, generation=number)
