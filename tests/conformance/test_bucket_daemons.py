@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import threading
 import time
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+import trustme
 from support import disk, pages
 from support.buckets import SECRET, Trouble
 from support.daemon import Daemon, answer, run_command
@@ -63,12 +65,15 @@ def nothing(_method: str, _path: str) -> str:
 
 
 class Behind:
-    """A daemon whose way to its bucket can be troubled."""
+    """A daemon whose way to its bucket has TLS, and can be troubled."""
 
     def __init__(self, folder: Path, server: BucketServer) -> None:
         self.server, self.bucket = server, server.make()
-        self.trouble = Trouble(server.port)
-        options = server.options(self.bucket, self.trouble.port)
+        authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("localhost").configure_cert(context)
+        authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+        self.trouble = Trouble(server.port, context)
+        options = server.options(self.bucket, self.trouble.port, folder / "ca.pem")
         self.daemon = Daemon(folder, settings={**SETTINGS, "store.patience": "1s"}, init=options)
 
     def payloads(self) -> list[str]:

@@ -84,14 +84,21 @@ class BucketServer:
         """Return the objects of a store in a bucket."""
         return Objects(self.place(bucket), observer)
 
-    def options(self, bucket: str, port: int = 0) -> tuple[str, ...]:
-        """Return the options of `sealcar init` for a store there."""
+    def options(self, bucket: str, port: int = 0, authority: Path | None = None) -> tuple[str, ...]:
+        """Return the options of `sealcar init` for a store there.
+
+        Args:
+            bucket: its name.
+            port: to ask instead of the server's.
+            authority: PEM, of who vouches for that; None: it has no TLS.
+        """
+        where = f"http://127.0.0.1:{port or self.port}"
         return (
             f"--bucket=s3://{bucket}/a/store",
-            f"--bucket-endpoint=http://127.0.0.1:{port or self.port}",
+            f"--bucket-endpoint={f'https://localhost:{port}' if authority else where}",
             f"--bucket-region={REGION}",
             f"--bucket-credentials=file:{self.credentials}",
-            "--bucket-http",
+            f"--bucket-ca={authority}" if authority else "--bucket-http",
         )
 
     def keys(self, bucket: str) -> list[str]:

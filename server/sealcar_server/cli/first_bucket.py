@@ -28,6 +28,7 @@ _SETTING_OF: Final = {
     "--bucket-endpoint": "endpoint",
     "--bucket-region": "region",
     "--bucket-credentials": "credentials",
+    "--bucket-ca": "ca",
     "--bucket-http": "allow_http",
 }
 
@@ -70,6 +71,7 @@ class FirstBucket:
             "--bucket-endpoint": kinds.endpoint(),
             "--bucket-region": region_name(),
             "--bucket-credentials": kinds.secret(),
+            "--bucket-ca": kinds.path(),
             "--bucket-http": kinds.boolean(),
         }
         read: dict[str, Any] = {
@@ -92,6 +94,8 @@ class FirstBucket:
         lines.append(f"region = {json.dumps(section.region)}")
         if section.allow_http:
             lines.append("allow_http = true")
+        if section.ca is not None:
+            lines.append(f"ca = {json.dumps(str(section.ca))}")
         if section.credentials is not None:
             lines.append(f"credentials = {json.dumps(f'file:{section.credentials}')}")
         return "\n".join(lines) + "\n"

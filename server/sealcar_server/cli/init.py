@@ -106,6 +106,11 @@ Next:
     metavar="file:PATH",
     help="File of keys as AWS has it; else the environment, or the machine's identity.",
 )
+@click.option(
+    "--bucket-ca",
+    metavar="PATH",
+    help="Certificates, PEM, of who vouches for the endpoint besides the system.",
+)
 @click.option("--bucket-http", is_flag=True, help="The endpoint may be one without TLS.")
 def init(
     directory: Path | None,
