@@ -102,11 +102,11 @@ def test_whoever_reads_in_order_is_fetched_ahead_of_by_several_requests(
         opened(fetcher, far, "o") as file,
     ):
         assert read(file, 0, 4 * MIB) == far.content("o")[: 4 * MIB]
-        until(lambda: sum(size for _, _, size in far.asked) >= 60 * MIB)
+        until(lambda: sum(size for _, _, size in far.asked) >= 120 * MIB)
         until(lambda: far.together == 0)
         ahead = sum(size for _, _, size in far.asked)
-        assert ahead < 90 * MIB, "and not too far"
-        assert max(size for _, _, size in far.asked) <= 8 * MIB
+        assert ahead < 150 * MIB, "and not too far"
+        assert max(size for _, _, size in far.asked) <= 4 * MIB
         assert far.asked[0][2] == MIB, "the first one is there soon"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sealcar_server.store.bucket.cached import Cached
 
 # how far before the one who reads
-AHEAD: Final = 64
+AHEAD: Final = 128
 # a ring has so many slots
 _TOGETHER: Final = 8
 _NEVER: Final = sys.maxsize

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from sealcar_server.store.bucket.cache import Cache
     from sealcar_server.store.bucket.cached import Cached
 
-# pieces of one request; fewer at first, so that the first one is there soon
-LONGEST: Final = 8
+# Pieces of one request; fewer at first, so that the first one is there soon. Against a service that
+# gives each connection 90 MB/s after 25 ms, 16 of 4 MiB bring seven times as much as one download.
+LONGEST: Final = 4
 # threads that never fetch ahead
 _SPARE: Final = 2
 _log: Final = structlog.get_logger("sealcar.store")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sealcar_server.store.bucket.cached import Cached
     from sealcar_server.store.bucket.source import Source
 
-PARALLEL: Final = 8
+PARALLEL: Final = 16
 _STOP: Final = 1.0  # seconds that requests under way are waited for at the end
 _log: Final = structlog.get_logger("sealcar.store")
 
@@ -58,7 +58,7 @@ class Fetcher(Closing):
     ) -> None:
         self._source, self._cache, self._patience = source, cache, patience
         self._lock = cache.lock
-        self._arrivals = Arrivals(2 * parallel * LONGEST * PIECE)
+        self._arrivals = Arrivals(parallel * LONGEST * PIECE)
         self._choosing = Choosing(cache, self._arrivals, parallel)
         # of the last request, if it failed because of the bucket
         self._failure: SealcarError | None = None
