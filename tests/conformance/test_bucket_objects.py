@@ -133,7 +133,6 @@ def test_what_isnt_there_is_told_as_such(objects: Objects) -> None:
         objects.read_range("none/a", 0, memoryview(bytearray(1)), etag='"x"')
     objects.remove(["none/a", "none/b"])
     assert objects.listed("none") == []
-    assert objects.steps("none") == []
 
 
 def test_a_large_file_is_uploaded_in_parts_and_read_in_ranges(objects: Objects) -> None:
@@ -165,14 +164,13 @@ def test_a_range_of_another_object_or_beyond_its_end_fails(objects: Objects) -> 
         impatient.read_range("ranges/a", 100, target, etag=etag)
 
 
-def test_lists_have_every_object_and_the_next_steps(objects: Objects) -> None:
+def test_lists_have_every_object(objects: Objects) -> None:
     for key in ("lists/a/1", "lists/a/2", "lists/b/1+2._-x", "lists2/a"):
         objects.write(key, b"x")
     found = objects.listed("lists")
     assert [one.key for one in found] == ["lists/a/1", "lists/a/2", "lists/b/1+2._-x"]
     assert {one.size for one in found} == {1}
     assert found[0].modified > 1e9
-    assert objects.steps("lists") == ["a", "b"]
     objects.remove([one.key for one in found])
     assert objects.listed("lists") == []
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from support.asset_packages import AssetPackage
 from support.services import ME, MODEL, REFRESH, Running
 
 from sealcar.errors import (
@@ -273,6 +274,31 @@ def test_a_version_that_is_removed_while_another_daemon_publishes_stays_removed(
     # nothing is left of it but the numbers that were used
     assert [use.size for use in two.store.clean()] == [0]
     assert two.store.clean() == []
+
+
+def test_an_equal_asset_of_another_package_is_copied_by_the_service(
+    s3_server: BucketServer, tmp_path: Path
+) -> None:
+    counted: Counter[str] = Counter()
+    place = s3_server.place(s3_server.make())
+    files = {"weights.bin": bytes(range(256)) * 4096, "deep/er/merges": b"a b"}
+    package = AssetPackage.with_weights(files)
+    with Running(tmp_path, place=place, observer=Counting(counted)) as running:
+        package.import_into(running, "first")
+        counted.clear()
+        package.import_into(running, "second")
+        assert counted["copy"] == len(files)
+        # its own model
+        assert counted["upload"] == 1
+        assets = {
+            name: running.looking.get(ME, name, "", 0).assets[0].uri for name in ("first", "second")
+        }
+        assert len(set(assets.values())) == 1
+        scope = running.add_variant(ScopeKey("second", "", "det", "qnn"))
+        running.service.removing.remove(ME, "first", "1", 0)
+        found = running.packages.verify(ME, "second", "1", 0, lambda *_: None)
+        assert found.generation == scope.generation == 2
+        assert running.service.validator.validate(ME, "second", "1", 0).findings == ()
 
 
 def test_a_version_is_removed_and_imported_at_both_ends_again_and_again(

@@ -221,15 +221,6 @@ class Objects(Closing):
         """
         return self._asking.ask("list", prefix, lambda: list(self._all(prefix)))
 
-    def steps(self, prefix: str) -> list[str]:
-        """Return the next steps of keys that go on after these; raises as `listed` does."""
-
-        def act() -> list[str]:
-            found = self._store.list_with_delimiter(prefix or None)
-            return sorted(path.rpartition("/")[2] for path in found["common_prefixes"])
-
-        return self._asking.ask("list", prefix, act)
-
     def close(self) -> None:
         """Nothing is kept open that doesn't end by itself; twice is fine."""
 

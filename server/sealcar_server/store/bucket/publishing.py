@@ -43,6 +43,12 @@ class Publishing:
         self.parts.objects.upload(self.of.payload(ident), fd)
         return ident
 
+    def copy(self, key: str) -> str:
+        """Have another version's payload be one of this, and return its id; as `Objects.copy`."""
+        ident = new_id()
+        self.parts.objects.copy(key, self.of.payload(ident))
+        return ident
+
     def drop(self, idents: Sequence[str]) -> None:
         """Remove uploaded payloads that no generation has; what can't be removed now is later."""
         self._remove([self.of.payload(ident) for ident in idents])

@@ -2,7 +2,8 @@
 
 What doesn't change is referred to, not copied, if it lies in the same version: the generation that
 is followed has it too, and that one can't be removed unless there is a newer one, which then has
-the number that is wanted here, or had it. Of other packages a copy is made.
+the number that is wanted here, or had it. Of other packages a copy is made: here, for whoever looks
+at it, and by the service in the bucket.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
-from sealcar.errors import AlreadyExistsError, SealcarError
+from sealcar.errors import AlreadyExistsError, NotFoundError, SealcarError
 from sealcar.names import shown
 from sealcar_server.store.bucket.generation import BucketGeneration
 from sealcar_server.store.generation import asset_path, payload_path
@@ -40,6 +41,7 @@ class BucketStaging:
         self._local, self._publishing = local, publishing
         self._referred: dict[_Path, str] = {}
         self._uploaded: dict[_Path, str] = {}
+        self._copied: dict[_Path, str] = {}  # keys of what lies in the bucket already
 
     def create_payload(self, component: str, variant: str, name: str) -> int:
         """Return a descriptor of a new payload file, which the caller owns."""
@@ -86,17 +88,23 @@ class BucketStaging:
         path = tuple(payload_path(component, variant, name))
         if self._refer(source, path):
             return "reference"
-        return self._local.link_payload(source, component, variant, name)
+        how = self._local.link_payload(source, component, variant, name)
+        self._note_copy(source, path)
+        return how
 
     def link_asset(self, source: Generation, uri: str, name: str) -> str:
         """Take over a file of a shared asset; as `link_payload`."""
-        if self._refer(source, tuple(asset_path(uri, name))):
+        path = tuple(asset_path(uri, name))
+        if self._refer(source, path):
             return "reference"
-        return self._local.link_asset(source, uri, name)
+        how = self._local.link_asset(source, uri, name)
+        self._note_copy(source, path)
+        return how
 
     def unlink_payloads(self) -> None:
         """Give up everything that was linked, so that it can be linked from another generation."""
         self._referred.clear()
+        self._copied.clear()
         self._local.unlink_payloads()
 
     def publish(self, manifest: bytes, number: int) -> BucketGeneration:
@@ -143,6 +151,10 @@ class BucketStaging:
         self._referred[path] = source.ident(path)
         return True
 
+    def _note_copy(self, source: Generation, path: _Path) -> None:
+        if isinstance(source, BucketGeneration):
+            self._copied[path] = source.of.payload(source.ident(path))
+
     def _refuse_referred(self, path: _Path) -> None:
         if path in self._referred:
             raise AlreadyExistsError(f"{shown('/'.join(path))} exists already")
@@ -159,6 +171,10 @@ class BucketStaging:
                 raise
 
     def _upload_one(self, path: _Path) -> tuple[_Path, str]:
+        if path in self._copied:
+            # removed since it was copied here: then it goes back from here
+            with suppress(NotFoundError):
+                return path, self._publishing.copy(self._copied[path])
         fd = self._local.open_file(path)
         try:
             return path, self._publishing.upload(fd)
