@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import configparser
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import ConfigurationError, KeyUnavailableError
+from sealcar.errors import (
+    ConfigurationError,
+    ExhaustedError,
+    KeyUnavailableError,
+    StorageError,
+)
 from sealcar_server.hardening.ownership import require_private
 from sealcar_server.keys import private_file
 from sealcar_server.store.bucket.connection import Place
@@ -16,7 +22,7 @@ from sealcar_server.store.local import LocalStore
 from sealcar_server.store.places import IDENTITY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from obstore.store import S3Credential
@@ -50,17 +56,25 @@ def open_store(section: Section, figures: BucketMetrics | None = None) -> Store:
             f"[store] path {section.path} holds a store of its own; a bucket needs another"
             " directory for what is here of it, and packages get there by export and import"
         )
-    return BucketStore.open(
-        section.path,
-        Objects(place_of(section), figures),
-        Options(
-            refresh=section.refresh,
-            cache_size=section.cache_size,
-            read_only=section.read_only,
-            abandoned=section.abandoned_after,
-            meter=figures,
-        ),
+    place = place_of(section)
+    options = Options(
+        refresh=section.refresh,
+        cache_size=section.cache_size,
+        read_only=section.read_only,
+        abandoned=section.abandoned_after,
+        meter=figures,
     )
+    with named(place):
+        return BucketStore.open(section.path, Objects(place, figures), options)
+
+
+@contextmanager
+def named(place: Place) -> Iterator[None]:
+    """Say where the bucket is in what fails: to operators, clients needn't know."""
+    try:
+        yield
+    except (ExhaustedError, StorageError) as error:
+        raise type(error)(f"{place}: {error.message}") from None
 
 
 def check(section: Section) -> None:

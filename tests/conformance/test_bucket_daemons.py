@@ -303,8 +303,11 @@ def test_a_bucket_that_cant_be_reached_is_told_and_what_is_here_is_served(behind
             assert _bucket(daemon, 1) == "problem"
             status = answer("status", "--socket", str(daemon.socket), "--admin", str(daemon.admin))
             assert "503" in status["store"]["failure"]
-            with pytest.raises(StorageError, match="answers 503"):
+            with pytest.raises(StorageError, match="answers 503") as caught:
                 client.scope("kept", COMPONENT, VARIANT).read("model.onnx")
+            # where it is, clients aren't told
+            assert behind.bucket not in str(caught.value)
+            assert "s3:" not in str(caught.value)
             assert daemon.metric("sealcar_bucket_requests_total", kind="read", outcome="failed") > 0
         finally:
             trouble.wanted = nothing

@@ -135,7 +135,8 @@ class FirstBucket:
 
     def _found(self) -> StoreIdentity | None:
         try:
-            return StoreIdentity.parse(self._objects.read(IDENTITY, MAX_IDENTITY)[0])
+            with bucket_access.named(self._objects.place):
+                return StoreIdentity.parse(self._objects.read(IDENTITY, MAX_IDENTITY)[0])
         except NotFoundError:
             return None
 

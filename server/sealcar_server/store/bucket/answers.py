@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
+_PLACE: Final = "the store's bucket"
 _SERVER_ERROR: Final = 500
 # of others: too slow, too many, at the same time as another
 _AGAIN: Final = {408, 409, 425, 429}
@@ -73,13 +74,14 @@ def passes(error: Exception) -> bool:
     return not status or status >= _SERVER_ERROR or status in _AGAIN or code in _AGAIN_CODES
 
 
-def failure(kind: str, key: str, place: str, error: Exception) -> tuple[str, SealcarError]:
+def failure(kind: str, key: str, error: Exception) -> tuple[str, SealcarError]:
     """Return how a failed request is counted, and the error that it is.
+
+    It doesn't say where the bucket is: clients are told these errors.
 
     Args:
         kind: of request.
         key: that it was about.
-        place: what the bucket is called.
         error: of the library.
     """
     status, code = _said(error)
@@ -88,13 +90,15 @@ def failure(kind: str, key: str, place: str, error: Exception) -> tuple[str, Sea
         counted, found, finding = known
         if found is ConflictError and kind in {"read", "range"}:
             counted, found, finding = "failed", NotAuthenticError, "was replaced meanwhile"
-        return counted, found(f"{shown(key)} in {place} {finding}")
+        if found is NotFoundError and kind == "range":
+            return counted, found("it was removed meanwhile: open the package anew")
+        return counted, found(f"{shown(key)} in {_PLACE} {finding}")
     if type(error).__name__ == "InvalidPathError":
-        return "failed", NotAuthenticError(f"{place} has a key in it that no store has")
+        return "failed", NotAuthenticError(f"{_PLACE} has a key in it that no store has")
     if code in _FULL:
-        return "failed", ExhaustedError(f"{place} is full: it says {code}")
+        return "failed", ExhaustedError(f"{_PLACE} is full: it says {code}")
     finding = f"answers {status} {code}".rstrip() if status else "can't be reached"
-    return "failed", StorageError(f"{place} {finding}, asked to {kind} {shown(key)}")
+    return "failed", StorageError(f"{_PLACE} {finding}, asked to {kind} {shown(key)}")
 
 
 def _said(error: Exception) -> tuple[int, str]:

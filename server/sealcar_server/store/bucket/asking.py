@@ -41,13 +41,12 @@ class Asking:
     """Asks; safe to share between threads.
 
     Args:
-        place: what errors call the bucket.
         patience: seconds within which what fails for now is asked again.
         observer: is told.
     """
 
-    def __init__(self, place: str, patience: float, observer: Observer) -> None:
-        self._place, self._patience, self._observer = place, patience, observer
+    def __init__(self, patience: float, observer: Observer) -> None:
+        self._patience, self._observer = patience, observer
 
     def ask(self, kind: str, key: str, act: Callable[[], T], *, patience: float = 0) -> T:
         """Return what `act` returns.
@@ -85,6 +84,6 @@ class Asking:
                 return found
 
     def _failed(self, kind: str, key: str, error: Exception) -> SealcarError:
-        outcome, found = answers.failure(kind, key, self._place, error)
+        outcome, found = answers.failure(kind, key, error)
         self._observer.asked(kind, outcome)
         return found

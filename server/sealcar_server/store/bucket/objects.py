@@ -73,7 +73,7 @@ class Objects(Closing):
     def __init__(self, place: Place, observer: Observer | None = None) -> None:
         self.place: Final = place
         self._observer = observer or Unobserved()
-        self._asking = Asking(str(place), place.patience, self._observer)
+        self._asking = Asking(place.patience, self._observer)
         self._store = connect(place)
         self._uploads = Uploads(place, self._asking, self._observer)
 
