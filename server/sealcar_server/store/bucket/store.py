@@ -169,7 +169,8 @@ class BucketStore(OwnObjects):
 
     def names(self) -> list[str]:
         """Return the names of packages, sorted."""
-        return sorted(self._listings.everything())
+        found = self._listings.everything().items()
+        return sorted(name for name, each in found if any(one.numbers for one in each.values()))
 
     def prepare(self, names: Sequence[str]) -> None:
         """Have at hand what a list tells of these packages."""
