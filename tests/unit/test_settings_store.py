@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sealcar.errors import ConfigurationError
 from sealcar_server import bucket_access
 from sealcar_server.settings_store import Store, bucket_name, region_name
+from sealcar_server.store.bucket.connection import Place, connect
 
 HERE = Path("/")
 
@@ -110,3 +112,9 @@ def test_credentials_that_others_can_read_are_refused(tmp_path: Path) -> None:
     found = place.credentials()
     assert (found["access_key_id"], found["secret_access_key"]) == ("a", "b")
     assert "aws_secret" not in repr(place)
+
+
+def test_without_the_library_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'sealcar\[server,s3\]'"):
+        connect(Place("models"))
