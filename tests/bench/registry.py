@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from bench import (
     blob,
+    bucket,
+    by_c,
     crowds,
     curves,
     loads,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 PARTS: Final[tuple[Part, ...]] = (
     *blob.PARTS,
+    *by_c.PARTS,
     *writing.PARTS,
     *small.PARTS,
     *overhead.PARTS,
@@ -31,6 +34,7 @@ PARTS: Final[tuple[Part, ...]] = (
     *peers.PARTS,
     *curves.PARTS,
     *stores.PARTS,
+    *bucket.PARTS,
     *loads.PARTS,
     *tokens.PARTS,
 )
