@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -61,20 +60,13 @@ def test_a_reader_of_the_page_gets_an_answer(served: Served, port: int, tmp_path
     tmp_path.joinpath("row.json").write_text(json.dumps(NUMBERS))
     path = f"{LIBRARIES / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = server_environment(served, PATH=path, MODEL="another")
-    with subprocess.Popen(
-        ["/bin/sh", "-c", f"{serve.command} & wait"], env=env, cwd=tmp_path, start_new_session=True
-    ) as shell:
+    # the server in the shell's place: it ends after its workers
+    shell = ["/bin/sh", "-c", f'cd "{tmp_path}" && exec env {serve.command}']
+    asked = ["/bin/sh", "-c", f'cd "{tmp_path}" && {query.command}']
+    with running(served, *shell, env=env):
         answer, deadline = "", time.monotonic() + PATIENCE
         while not answer and time.monotonic() < deadline:
-            done = subprocess.run(
-                ["/bin/sh", "-c", query.command],
-                capture_output=True,
-                text=True,
-                cwd=tmp_path,
-                check=False,
-            )
-            answer = done.stdout
-        os.killpg(shell.pid, signal.SIGTERM)
+            answer = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
     assert not query.missing(answer)
     served.assert_answer(json.loads(answer)["y"])
 
