@@ -457,6 +457,26 @@ def test_what_leads_to_no_address_is_refused(
         pull(customer, fake)
 
 
+def test_an_address_that_two_readers_take_for_two_hosts_gets_no_credentials(
+    customer: Daemon, fake: FakeRegistry
+) -> None:
+    asks_for(fake, BASIC)
+    with fake_registry() as elsewhere:
+        for text in (f"{elsewhere.url}\\@{fake.host}/", f"{elsewhere.url}#@{fake.host}/"):
+
+            def redirected(talk: Talk, text: str = text) -> bool:
+                if "Authorization" not in talk.headers:
+                    return False
+                talk.say(307, Location=text)
+                return True
+
+            fake.lies.append(("GET", "/manifests/", redirected))
+            with pytest.raises(errors.SealcarError):
+                pull(customer, fake)
+            fake.lies.pop()
+        assert not [one for one in elsewhere.heard if "Authorization" in one.headers]
+
+
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[Path, Path], Path]:
     folder = tmp_path_factory.mktemp("tls")

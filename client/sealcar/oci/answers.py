@@ -7,10 +7,11 @@ import re
 import ssl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import requests
 import urllib3.exceptions
+import urllib3.util
 
 from sealcar.errors import (
     DeniedError,
@@ -93,13 +94,18 @@ def led(url: str, response: requests.Response) -> str:
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Return what has to be equal for two addresses to be of the same server; empty: it's none."""
+    """Return what has to be equal for two addresses to be of the same server; empty: it's none.
+
+    It is read as it will be when it is connected to: another reader may find another host in it.
+    """
     try:
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:
+        parts = urllib3.util.parse_url(url)
+    except urllib3.exceptions.LocationParseError:
         return ("", "", 0)
-    return (parts.scheme, parts.hostname.lower(), port) if parts.hostname else ("", "", 0)
+    if not parts.scheme or not parts.host or "\\" in url or not url.isprintable():
+        return ("", "", 0)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return parts.scheme.lower(), parts.host.lower(), port
 
 
 def _codes(body: bytes) -> list[str]:

@@ -124,7 +124,9 @@ def _config(given: Path | None) -> dict[str, Any]:
     Raises:
         ConfigurationError: it can't be read, or the one that was named isn't there.
     """
-    place = given or Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker", "config.json")
+    # where there is no home, the name leads nowhere, and so to nothing
+    folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")  # noqa: PTH111
+    place = given or Path(folder, "config.json")
     try:
         with place.open("rb") as file:
             data = file.read(_MOST)

@@ -181,7 +181,7 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
     def _sent(self, method: str, url: str, **options: Any) -> requests.Response:  # noqa: ANN401
         """Ask exactly this, and follow nothing."""
         if answers.origin(url)[0] not in ("https", self.prefix):
-            raise DeniedError(f"{self.hostname} leads to an address without TLS")
+            raise DeniedError(f"{self.hostname} leads to an address that is none, or has no TLS")
         with self.speaking():
             response: requests.Response = self.session.request(
                 method,
