@@ -46,11 +46,11 @@ def nothing(_method: str, _path: str) -> str:
 class Far:
     """A daemon and its way to its bucket."""
 
-    def __init__(self, folder: Path, server: BucketServer) -> None:
+    def __init__(self, folder: Path, server: BucketServer, **more: str) -> None:
         self.server, self.bucket = server, server.make()
         self.trouble = Trouble(server.port)
         options = server.options(self.bucket, self.trouble.port)
-        self.daemon = Daemon(folder, settings=SETTINGS, init=options)
+        self.daemon = Daemon(folder, settings={**SETTINGS, **more}, init=options)
 
     def put(self, name: str, **payloads: bytes) -> str:
         """Import a package, and return the key of its largest payload's object."""
@@ -128,7 +128,7 @@ def test_what_was_got_ready_exported_and_verified_is_fetched_once(far: Far, tmp_
     assert far.fetched() == fetched
 
 
-@pytest.mark.parametrize("what", ["503", "lost", "cut", "short", "shifted", "slow:0.3"])
+@pytest.mark.parametrize("what", ["cut", "short", "shifted", "slow:0.3"])
 def test_what_goes_wrong_on_the_way_is_asked_for_again(far: Far, what: str) -> None:
     name = f"again-{what.replace(':', '-').replace('.', '-')}"
     far.put(name, big=BIG)
@@ -211,6 +211,24 @@ def test_readers_at_once_share_what_is_fetched(far: Far) -> None:
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(far.read, ["shared"] * 6)) == [BIG] * 6
     assert far.fetched() - before <= 8
+
+
+def test_a_cache_that_is_too_small_fails_no_read(s3_server: BucketServer, tmp_path: Path) -> None:
+    thin = Far(tmp_path, s3_server, **{"store.cache_size": "3MiB"})
+    try:
+        thin.daemon.start()
+        thin.put("one", big=BIG, small=SMALL)
+        thin.put("two", big=BIG[::-1])
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(thin.read, ["one", "two"] * 3))
+        assert found == [BIG, BIG[::-1]] * 3
+        assert thin.read("one", "small") == SMALL
+        files = (thin.daemon.store / "cache").iterdir()
+        assert sum(path.stat().st_blocks * 512 for path in files) <= 3 * MIB
+        assert thin.daemon.metric("sealcar_cache_served_bytes_total", source="memory") > len(BIG)
+    finally:
+        thin.daemon.kill()
+        thin.trouble.close()
 
 
 def test_who_gives_up_is_fetched_for_no_longer(far: Far) -> None:
