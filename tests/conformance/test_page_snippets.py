@@ -72,6 +72,7 @@ RUN: Final = {
         "sh": "",
     },
     "servers.md": {"console": "test_a_reader_of_the_page_gets_an_answer"},
+    "scale.md": {"sh": "test_daemons_a_fleet_and_lists_are_measured_over_one_bucket"},
     "settings.md": {"toml": "test_settings_that_a_page_shows_are_ones"},
     "upgrade.md": {
         "console": "test_a_reader_who_does_what_the_pages_say_sees_what_they_show",

@@ -1,7 +1,8 @@
 """The figures of a report as Markdown, for docs/scale.md.
 
 `python -m tests.scale.page [REPORT]`, from the root of the tree: writes them into the page, and
-keeps the report beside this module. A quick report, or one without all parts, is refused.
+keeps the report beside this module. A quick report is refused, and so is one without daemons or a
+fleet; what else it lacks, the page says.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.chart_page import replaced
-from scale import clients, page_paper
+from scale import clients, page_paper, paper
 from scale.counting import KINDS
 from scale.report import PARTS, REPORT
 
@@ -33,7 +34,7 @@ _GBIT: Final = 1e9 / 8
 def main() -> None:
     """Write both."""
     report = json.loads(Path(sys.argv[1] if sys.argv[1:] else REPORT).read_text())
-    missing = [name for name in PARTS if name not in report["parts"]]
+    missing = [name for name in paper.NEEDED if name not in report["parts"]]
     if missing or report["quick"]:
         sys.exit(f"the report {f'lacks {missing}' if missing else 'is quick'}: run it to its end")
     KEPT.write_text(json.dumps(report, indent=1) + "\n")
@@ -42,20 +43,22 @@ def main() -> None:
 
 def figures(report: Mapping[str, Any]) -> str:
     """Return everything that stands between the marks."""
-    parts = report["parts"]
+    rows = {name: report["parts"].get(name, {"rows": []})["rows"] for name in PARTS}
+    missing = ", ".join(name for name in PARTS if not rows[name])
     lines = (
         *_run(report),
+        *([f"Not measured in this run: {missing}.", ""] if missing else []),
         "### One bucket, several daemons",
         "",
-        *_daemons([*parts["daemons"]["rows"], *parts["daemons-on-disk"]["rows"]]),
+        *_daemons([*rows["daemons"], *rows["daemons-on-disk"]]),
         "",
         f"### {report['plan']['fleet']} nodes that want the same package",
         "",
-        *_fleet([*parts["fleet"]["rows"], *parts["fleet-without-cache"]["rows"]]),
+        *_fleet([*rows["fleet"], *rows["fleet-without-cache"]]),
         "",
         "### Listing",
         "",
-        *_listing(parts["listing"]["rows"]),
+        *_listing(rows["listing"]),
         "",
         *page_paper.lines(report),
         "",
@@ -150,6 +153,10 @@ def _fleet(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         f" nobody stands in for the others, it is the real nodes' share of that: {share}. Most"
         f" resident memory of a daemon: {max(row['resident'] for row in rows) / 2**20:.0f} MiB."
     )
+    disturbed = [str(row["way"]) for row in rows if not row["calm"]]
+    if disturbed:
+        yield ""
+        yield f"Others used more than 6 % of a core of the machine during: {'; '.join(disturbed)}."
 
 
 def _spread(seconds: Mapping[str, float]) -> tuple[str, str]:

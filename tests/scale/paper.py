@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NODES: Final = 1000
+# parts of a report without which nothing follows
+NEEDED: Final = ("daemons", "fleet")
 GBIT: Final = 1e9 / 8
 
 
@@ -31,7 +33,7 @@ class Measured:
         again: the same, from what it kept.
         reader: core seconds of the reader for 1 GB.
         list_requests: to the bucket, to list the most packages that were listed.
-        packages: how many those were.
+        packages: how many those were; 0: none were listed.
         connections: that a node fetches by.
     """
 
@@ -78,8 +80,9 @@ def measured(report: Mapping[str, Any]) -> Measured:
     first = _row(parts["daemons"], daemons=1, language=clients.C, way=aggregate.FIRST)
     again = _row(parts["daemons"], daemons=1, language=clients.C, way=aggregate.AGAIN)
     node = _row(parts["fleet"], way=fleet.EMPTY)
-    most = max(row["packages"] for row in parts["listing"]["rows"])
-    listed = _row(parts["listing"], packages=most, way=listing.FIRST)
+    lists = parts.get("listing", {"rows": []})
+    most = max((row["packages"] for row in lists["rows"]), default=0)
+    listed = _row(lists, packages=most, way=listing.FIRST)["requests"] if most else {}
     asked = node["requests_of_a_real_node"], node["requests_of_a_daemon_that_starts"]
     return Measured(
         package=node["package"],
@@ -89,7 +92,7 @@ def measured(report: Mapping[str, Any]) -> Measured:
         core_seconds=first["core_seconds_per_gb"]["daemons"],
         again=again["core_seconds_per_gb"]["daemons"],
         reader=first["core_seconds_per_gb"]["readers"],
-        list_requests=sum(value for name, value in listed["requests"].items() if name != "refused"),
+        list_requests=sum(value for name, value in listed.items() if name != "refused"),
         packages=most,
         connections=report["plan"]["stand_ins"]["connections"],
     )
