@@ -101,7 +101,7 @@ class Store:
     ] = 10.0
     patience: Annotated[
         float, Spec(kinds.duration(1, 600), "how long what the bucket fails at is tried again")
-    ] = 30.0
+    ] = 15.0
     abandoned_after: Annotated[
         float,
         Spec(kinds.duration(60, 31536000), "age of unfinished work that `sealcar prune` removes"),
