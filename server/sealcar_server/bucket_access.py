@@ -17,7 +17,8 @@ from sealcar_server.hardening.ownership import require_private
 from sealcar_server.keys import private_file
 from sealcar_server.store.bucket.connection import Place
 from sealcar_server.store.bucket.objects import Objects
-from sealcar_server.store.bucket.store import BucketStore, Options
+from sealcar_server.store.bucket.options import Options
+from sealcar_server.store.bucket.store import BucketStore
 from sealcar_server.store.local import LocalStore
 from sealcar_server.store.places import IDENTITY
 

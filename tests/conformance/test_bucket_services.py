@@ -24,7 +24,8 @@ from sealcar_server.service.pruning import Wanted
 from sealcar_server.service.values import ScopeKey
 from sealcar_server.store.bucket.asking import Unobserved
 from sealcar_server.store.bucket.objects import Objects
-from sealcar_server.store.bucket.store import BucketStore, Options
+from sealcar_server.store.bucket.options import Options
+from sealcar_server.store.bucket.store import BucketStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,8 @@ from sealcar_server.service.values import (
 )
 from sealcar_server.service.writing import OrderedSealer
 from sealcar_server.store.bucket.objects import Objects
-from sealcar_server.store.bucket.store import BucketStore, Options
+from sealcar_server.store.bucket.options import Options
+from sealcar_server.store.bucket.store import BucketStore
 from sealcar_server.store.local import LocalStore
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import fcntl
 import os
 import threading
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import (
@@ -45,32 +44,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from sealcar_server.store.bucket.cache import CacheMeter
     from sealcar_server.store.bucket.files import Files
     from sealcar_server.store.bucket.objects import Objects
+    from sealcar_server.store.bucket.options import Options
     from sealcar_server.store.usage import FileUse
 
 _CACHE: Final = "cache"
 _ANSWER: Final = 2.0  # seconds
-
-
-@dataclass(frozen=True)
-class Options:
-    """What may be configured.
-
-    Attributes:
-        refresh: seconds after which what others changed is noticed.
-        cache_size: bytes of disk that copies of payloads may take.
-        read_only: nothing in the bucket is changed.
-        abandoned: seconds after which what nothing refers to was left by somebody who died.
-        meter: is told of the copies.
-    """
-
-    refresh: float = 10.0
-    cache_size: int = 10 << 30
-    read_only: bool = False
-    abandoned: float = 86_400.0
-    meter: CacheMeter | None = None
 
 
 class BucketStore(OwnObjects):
