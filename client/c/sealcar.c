@@ -655,15 +655,15 @@ struct arrived {
 };
 
 static void add_piece(struct arrived *a, uint64_t from, uint64_t to) {
-    a->from[a->count] = from;
-    a->to[a->count++] = to;
-    for (int i = 0; i < a->count; i++)
-        if (a->from[i] == a->low) {
-            a->low = a->to[i];
-            a->from[i] = a->from[--a->count];
-            a->to[i] = a->to[a->count];
-            i = -1;
+    for (int i = a->count; i-- > 0;)
+        if (a->to[i] == from || a->from[i] == to) { /* one with its neighbour */
+            *(a->to[i] == from ? &from : &to) = a->to[i] == from ? a->from[i] : a->to[i];
+            a->from[i] = a->from[--a->count], a->to[i] = a->to[a->count];
         }
+    if (from == a->low)
+        a->low = to;
+    else
+        a->from[a->count] = from, a->to[a->count++] = to;
 }
 
 /* Take a payload of exactly that size, once its transfer has begun. */

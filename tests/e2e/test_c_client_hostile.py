@@ -253,6 +253,14 @@ def test_the_honest_script_is_read(liar: Liar) -> None:
     assert (answer.returncode, answer.stdout) == (0, bytes(SIZE))
 
 
+def test_a_piece_that_many_others_overtook_is_waited_for(liar: Liar) -> None:
+    size = SIZE // 192
+    rest = [piece(at // size % 8, at, size) for at in range(size, SIZE, size)]
+    script = (ring(8, size, 8 * size), READING, *rest, piece(0, 0, size), done())
+    answer = told(liar, "read", (opened(),), script)
+    assert (answer.returncode, answer.stdout) == (0, bytes(SIZE))
+
+
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_about_a_read_is_an_error(lie: str, liar: Liar) -> None:
     refused(told(liar, "read", (opened(),), LIES[lie]))
