@@ -104,7 +104,15 @@ optimum: .servers/optimum/.made
 # coverage-guided, each target for so many seconds; not part of `make test`
 FUZZ_SECONDS ?= 60
 FUZZED := package-manifest import-manifest seal-record stream packets policy onnx
-fuzz: .fuzz/.made $(FUZZED:%=fuzz-%)
+fuzz: .fuzz/.made $(FUZZED:%=fuzz-%) fuzz-c-packets
+# the C client's, where clang and its fuzzer are (Debian packages clang, libclang-rt-14-dev)
+fuzz-c-packets: .venv/.made
+	@command -v clang >/dev/null || { echo "fuzz-c-packets: clang isn't installed"; exit 0; }; set -e; \
+	mkdir -p .fuzz/corpus .fuzz/crashes/c-packets; .venv/bin/python -m tests.fuzz.c_packets .fuzz/corpus/c-packets; \
+	clang -std=c11 -g -O1 -DLIBFUZZER -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	  -Iclient/c -Iclient/sealcar/native -o .fuzz/c-packets tests/native/c_packets.c; \
+	.fuzz/c-packets -artifact_prefix=.fuzz/crashes/c-packets/ -max_len=30000 -timeout=10 -verbosity=0 \
+	  -max_total_time=$(FUZZ_SECONDS) .fuzz/corpus/c-packets
 fuzz-%: .fuzz/.made
 	PYTHONPATH=.fuzz/lib .venv/bin/python -m tests.fuzz $* -max_total_time=$(FUZZ_SECONDS)
 .fuzz/.made: requirements/fuzz.txt .venv/.made

@@ -30,6 +30,7 @@ enum {
     DISK_PATIENCE_MS = 600000, /* publishing and syncing wait for the disk */
     HUGE_FROM = 4 << 20,       /* smaller memory has no use for huge pages */
     MAX_SLOTS = 64,            /* a ring has 8, and fewer pieces wait for one before them */
+    BUSY = 2,                  /* of so many parts of them one is given back at once */
     MAX_PAYLOADS = 100000,
 };
 
@@ -669,6 +670,8 @@ static void add_piece(struct arrived *a, uint64_t from, uint64_t to) {
 /* Take a payload of exactly that size, once its transfer has begun. */
 static int take(struct connection *c, uint8_t *target, uint64_t size) {
     struct arrived all = {0};
+    uint8_t freed[MAX_SLOTS];
+    size_t count = 0;
     struct bytes whole = c->f[2].bytes;
     uint64_t there = whole.at ? size_of(whole) : c->f[1].value;
     c->usable = whole.at != NULL; /* else not before the end */
@@ -694,9 +697,12 @@ static int take(struct connection *c, uint8_t *target, uint64_t size) {
             return broken(c, SEALCAR_UNAVAILABLE, "bytes outside the payload or the ring came");
         memcpy(target + at, r->at + slot * r->slot_size, some);
         add_piece(&all, at, at + some);
-        uint8_t freed = (uint8_t)slot; /* a list of one number, which may be 0 */
-        if (send_packet(c, FREE, (values){{.bytes = {&freed, &freed + 1}}}))
+        freed[count++] = (uint8_t)slot;
+        if (BUSY * count < r->slots && all.low != size)
+            continue; /* the daemon has others to fill, and each packet wakes it up */
+        if (send_packet(c, FREE, (values){{.bytes = {freed, freed + count}}}))
             return -1;
+        count = 0;
     }
     if (c->f[1].value != size || all.low != size || all.count)
         return broken(c, SEALCAR_TRUNCATED, "the daemon ended before every byte had come");

@@ -7,7 +7,6 @@
  *   c_caller drop PACKAGE COMPONENT VARIANT NAME FILE   the same, but aborted
  *   c_caller threads PACKAGE COMPONENT VARIANT NAME     8 threads read it, a fork in the midst too
  *   c_caller status PACKAGE COMPONENT VARIANT NAME      through the callback; the status's text
- *   c_caller time PACKAGE COMPONENT VARIANT NAME        seconds of the best of three reads
  *
  * Exit code 1 and "reason text" on standard error: what went wrong. */
 #define _GNU_SOURCE
@@ -17,9 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { THREADS = 8, ROUNDS = 6 };
@@ -172,23 +169,6 @@ static void status(void)
         abort();
 }
 
-static void timed(void)
-{
-    double best = 1e9;
-    for (int i = 0; i < 3; i++) {
-        struct timespec from, to;
-        sealcar_error e;
-        clock_gettime(CLOCK_MONOTONIC, &from);
-        void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        need(sealcar_read(scope, payload, memory, size, &e), &e);
-        clock_gettime(CLOCK_MONOTONIC, &to);
-        double took = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
-        best = took < best ? took : best;
-        munmap(memory, size);
-    }
-    printf("%.4f\n", best);
-}
-
 static void list(const struct sealcar_variant *v)
 {
     printf("%s %s %s %s %llu %s\n", v->name.package, v->name.version, v->name.component,
@@ -212,8 +192,6 @@ static void on_scope(sealcar_client *client, const struct sealcar_name *name, co
         threads();
     } else if (strcmp(command, "status") == 0) {
         status();
-    } else if (strcmp(command, "time") == 0) {
-        timed();
     } else {
         if (strcmp(command, "again") == 0)
             refused_with_another_size();
