@@ -128,7 +128,7 @@ bench: .venv/.made .venv-bench/.made
 	VIRTUAL_ENV=.venv-bench $(UV) pip sync --quiet --require-hashes requirements/bench.txt
 	touch $@
 
-# Daemons and a fleet over one bucket: 8 minutes, 30 GB of disk for a while; root and iproute2, for a bucket's link of
+# Daemons and a fleet over one bucket: 8 minutes, 15 GB of disk for a while; root and iproute2, for a bucket's link of
 # a stated width. make bench-scale SCALE='--part fleet --rate 6e8'
 bench-scale: .venv/.made .tools/.scale
 	.venv/bin/python -m tests.scale $(SCALE)
