@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # below it a thread costs more than it saves
 _LEAST: Final = 4 << 20
-# of a time: what `end` may have to wait for
-_STEP: Final = 8 << 20
+# of a time: as long `end` may have to wait, and whoever else changes this process's mappings
+_STEP: Final = 1 << 20
 
 
 class Populating:
