@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # as much as the kernel allows: each filling of it takes a turn
 _BUFFER: Final = 1 << 20
-_ACCEPTED: Final = 8  # at a time, before others have their turn
+_ACCEPTED: Final = 1  # at a time, before others have their turn
 
 
 class Lines:
