@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # as much as the kernel allows: each filling of it takes a turn
 _BUFFER: Final = 1 << 20
-_ACCEPTED: Final = 1  # at a time, before others have their turn
 
 
 class Lines:
@@ -76,19 +75,18 @@ class Newcomers:
     def accept(
         self, listener: sockets.socket, name: str, admit: Callable[[str, sockets.socket], None]
     ) -> None:
-        """Accept a few connections, and have each taken in when its caller's turn comes.
+        """Accept a connection, and have it taken in when its caller's turn comes.
 
         Raises:
-            BlockingIOError: there are no more.
+            BlockingIOError: there is none.
             OSError: none can be accepted.
         """
-        for _ in range(_ACCEPTED):
-            sock, _address = listener.accept()
-            sock.settimeout(0)
-            if said(sock) is Said.END:
-                sock.close()
-            else:
-                self._queue(sock, name, admit)
+        sock, _address = listener.accept()
+        sock.settimeout(0)
+        if said(sock) is Said.END:
+            sock.close()
+        else:
+            self._queue(sock, name, admit)
 
     def _queue(
         self, sock: sockets.socket, name: str, admit: Callable[[str, sockets.socket], None]

@@ -43,7 +43,6 @@ INNER: Final = "grpc.sock"
 _LINKS: Final = 1024
 _LINKS_OF_ONE: Final = 128
 _FLUSH: Final = 2.0  # seconds for the last bytes, at the end
-_ACCEPTED: Final = 1  # at a time, before others have their turn
 _PAUSE: Final = 0.1  # seconds without accepting, when descriptors ran out
 _LOOK: Final = 1.0  # seconds between two looks for connections that outlived their process
 _PATIENCE: Final = 10.0  # seconds until the first byte; gRPC clients send theirs at once
@@ -152,7 +151,7 @@ class Relay:
                 paused = False
             for key, events in ready:
                 if isinstance(key.data, str):
-                    paused = not self._accept_some(key.fileobj, key.data) or paused  # type: ignore[arg-type]  # a listener
+                    paused = not self._accept_one(key.fileobj, key.data) or paused  # type: ignore[arg-type]  # a listener
                 elif isinstance(key.data, Arrival):
                     self._hear(key.data)
                 else:
@@ -180,15 +179,13 @@ class Relay:
         if link is not None and link in self._links and not link.move(fd, events):
             self._close(link)
 
-    def _accept_some(self, listener: sockets.socket, name: str) -> bool:
-        """Take a few connections in. False: out of descriptors, so none for a while.
+    def _accept_one(self, listener: sockets.socket, name: str) -> bool:
+        """Take a connection in. False: out of descriptors, so none for a while.
 
-        Those who connect and hang up, over and over, are in the same queue as all others, who are
-        the sooner there the more of them are taken at a time.
+        One only: those that are open have their turn before the next.
         """
         try:
-            for _ in range(_ACCEPTED):
-                self._accept(listener.accept()[0], name)
+            self._accept(listener.accept()[0], name)
         except (BlockingIOError, ConnectionError):
             return True
         except OSError as error:

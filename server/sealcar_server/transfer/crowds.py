@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
 MANY: Final = 16  # transfers of one that wait for a worker: with no more he has no crowd
-_PART: Final = 1 / 4  # of the time of one worker
+_PART: Final = 1 / 20  # of the time of one worker
 _PIECE: Final = 0.05  # seconds that a piece is taken to last until it is over
 
 
