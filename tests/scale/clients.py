@@ -15,6 +15,10 @@ from support import c_programs
 from support.daemon import environment
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT
 
+from sealcar_server.store.bucket.cached import PIECE
+from sealcar_server.store.bucket.choosing import LONGEST
+from sealcar_server.store.bucket.fetching import PARALLEL
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -39,7 +43,7 @@ class Habits:
     piece: int
 
 
-HABITS: Final = Habits(8, 8 << 20)
+HABITS: Final = Habits(PARALLEL, LONGEST * PIECE)
 
 
 @dataclass(frozen=True)
