@@ -121,7 +121,7 @@ fuzz-%: .fuzz/.made
 
 # Says how long it takes. A part alone, and what moved since a run that was kept (by ratio, two cores of Zen 5):
 # make bench BENCH='--part blob --compare tests/bench/baseline.json'
-bench: .venv/.made .venv-bench/.made
+bench: .venv/.made .venv-bench/.made .tools/.scale
 	.venv/bin/python -m tests.bench $(BENCH)
 .venv-bench/.made: requirements/bench.txt | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) .venv-bench
