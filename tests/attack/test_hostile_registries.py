@@ -179,6 +179,21 @@ def test_a_blob_that_always_breaks_off_is_given_up(
     assert len([one for one in fake.heard if sealed.digest() in one.path]) < 20
 
 
+def test_a_blob_that_breaks_off_after_each_byte_is_given_up(
+    customer: Daemon, fake: FakeRegistry, sealed: Sealed
+) -> None:
+    data = sealed.blobs[sealed.digest()]
+
+    @fake.lie("GET", sealed.digest())
+    def a_byte(talk: Talk) -> None:
+        at = int(talk.headers.get("Range", "bytes=0-")[len("bytes=") : -1])
+        talk.say(206 if at else 200, data[at : at + 1], Content_Length=str(len(data) - at))
+        talk.hang_up()
+
+    refused(customer, fake, errors.UnavailableError)
+    assert len([one for one in fake.heard if sealed.digest() in one.path]) < 20
+
+
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
 def test_a_blob_that_breaks_off_goes_on_where_it_was(
     customer: Daemon, fake: FakeRegistry, sealed: Sealed, *, ranges: bool

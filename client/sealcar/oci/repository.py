@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sealcar.oci.references import Reference
 
 _LEAST: Final = 256 << 10  # that comes in the time for which a registry may be silent
-_TRIES: Final = 5  # of a blob that broke off, without a byte between
+_TRIES: Final = 5  # of a blob that broke off, without as much between
 _WAIT: Final = 0.2
 _OK: Final = 200
 _CREATED: Final = 201
@@ -135,9 +135,8 @@ class Repository(Closing):
         Raises:
             NotAuthenticError: it isn't what its digest says. TruncatedError: nor its size.
         """
-        digest, at, tried = hashlib.sha256(), 0, 0
+        digest, at, tried, enough = hashlib.sha256(), 0, 0, _LEAST
         while True:
-            before = at
             try:
                 for piece in self._from(blob, at):
                     digest.update(piece)
@@ -145,7 +144,7 @@ class Repository(Closing):
                     yield piece
                 break
             except UnavailableError as error:
-                tried = 1 if at > before else tried + 1
+                tried, enough = (1, at + _LEAST) if at >= enough else (tried + 1, enough)
                 if error.retry_after is None or tried >= _TRIES:
                     raise
                 time.sleep(_WAIT * 2**tried)
