@@ -570,6 +570,13 @@ def test_a_token_that_is_none_is_refused(
     refused(customer, fake, errors.DeniedError)
 
 
+def test_a_challenge_that_is_a_book_is_not_read(customer: Daemon, fake: FakeRegistry) -> None:
+    challenge = f'Bearer {"a" * 5000},realm="{fake.url}/token"'
+    fake.lies = [("GET", "/v2/", lambda talk: talk.say(401, WWW_Authenticate=challenge))]
+    assert "answers 401" in refused(customer, fake, errors.DeniedError)
+    assert len(fake.heard) == 1
+
+
 def test_a_token_without_an_end_is_given_up(customer: Daemon, fake: FakeRegistry) -> None:
     realm = f'Bearer realm="{fake.url}/token"'
     fake.lies = [("GET", "/v2/", lambda talk: talk.say(401, WWW_Authenticate=realm))]

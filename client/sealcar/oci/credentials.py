@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sealcar.oci.access import Access
 
 _MOST: Final = 4 << 20
+_MOST_CHALLENGE: Final = 4096  # oras reads it in a time that grows with its square
 # under which docker keeps what is for its own registry
 _HUB: Final = {"registry-1.docker.io": ("docker.io", "index.docker.io")}
 # speaks of credentials; an application that wants to hear it has handlers of its own
@@ -77,7 +78,10 @@ class Login(TokenAuth):  # type: ignore[misc]  # oras publishes no types
             DeniedError: the token's server is nobody to send credentials to.
             SealcarError: it doesn't answer.
         """
-        scheme = response.headers.get("Www-Authenticate", "").partition(" ")[0].lower()
+        challenge = response.headers.get("Www-Authenticate", "")
+        if len(challenge) > _MOST_CHALLENGE:
+            return False
+        scheme = challenge.partition(" ")[0].lower()
         known = getattr(self, "_basic_auth", None)
         if scheme == "basic":
             basic = f"Basic {known}"
