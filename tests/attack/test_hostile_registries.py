@@ -8,6 +8,7 @@ import json
 import os
 import time
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -691,6 +692,25 @@ def test_a_push_that_never_gets_on_ends_and_leaves_no_tag(
         push(vendor, fake)
     assert fake.manifests == {}
     assert [one for one in fake.heard if one.method == "DELETE"]
+
+
+def test_a_push_ends_whatever_a_registry_says_that_it_lacks(
+    vendor: Daemon, fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sealcar.oci.pushing._WAIT", 0.001)
+    fake.blobs.clear()
+    fake.lies.append(("HEAD", "/blobs/", lambda talk: talk.say(404)))
+    assert push(vendor, fake).uploaded == 2
+    assert len([one for one in fake.heard if one.method == "PUT"]) == 4
+    asked = count()
+    fake.lies = [
+        # one that is missing, then two, and again
+        ("HEAD", "/blobs/", lambda talk: talk.say(404 if next(asked) % 4 else 200)),
+        ("PUT", "/uploads/", lambda talk: talk.hang_up()),
+    ]
+    with pytest.raises(errors.UnavailableError):
+        push(vendor, fake)
+    assert next(asked) < 20
 
 
 @pytest.mark.parametrize("what", ["/uploads/", "/manifests/"])

@@ -197,10 +197,10 @@ class _Sending:
 
     def run(self, progress: Watcher | None) -> None:
         """Send it. A round that breaks off is followed by another one for what is missing."""
-        tried, before = 0, -1
+        tried, fewest = 0, len(self._artifact.layers) + 1
         while missing := self._missing():
-            tried = tried + 1 if len(missing) == before else 1
-            before = len(missing)
+            tried = tried + 1 if len(missing) >= fewest else 1
+            fewest = min(fewest, len(missing))
             try:
                 self._round(missing, progress)
             except (UnavailableError, TimedOutError):
@@ -208,6 +208,8 @@ class _Sending:
                 if tried >= _TRIES:
                     raise
                 time.sleep(_WAIT * 2**tried)
+            else:
+                return  # whether it has them, it says of the manifest
 
     def _missing(self) -> set[str]:
         blobs = set(self._artifact.layers.values())
@@ -226,6 +228,7 @@ class _Sending:
                     missing.remove(blob.digest)
                 if not missing:
                     return
+        raise _changed()
 
     def _send(self, blob: Blob, files: Outflow) -> None:
         if self._place.put(blob, _same(blob, files), other=self._other):
