@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.asset_packages import AssetPackage
+from support.buckets import Trouble
 from support.services import ME, MODEL, REFRESH, Running
 
 from sealcar.errors import (
@@ -277,6 +278,39 @@ def test_a_version_that_is_removed_while_another_daemon_publishes_stays_removed(
     # nothing is left of it but the numbers that were used
     assert [use.size for use in two.store.clean()] == [0]
     assert two.store.clean() == []
+
+
+@pytest.mark.parametrize("trouble", ["the answer is lost", "what is checked then can't be"])
+def test_a_generation_whose_writer_wasnt_told_that_it_is_there_is_whole(
+    s3_server: BucketServer, tmp_path: Path, trouble: str
+) -> None:
+    bucket = s3_server.make()
+    between = Trouble(s3_server.port)
+    try:
+        place = s3_server.place(bucket, port=between.port, patience=0.3)
+        with Running(tmp_path, place=place) as running:
+            running.import_()
+            transaction = running.begin(ScopeKey("ocr", "1", "det", "qnn"))
+            running.write(transaction, "model.onnx", b"compiled")
+
+            def wanted(method: str, path: str) -> str:
+                if path.endswith("/tombstone"):
+                    return "503"
+                lost = method == "PUT" and path.endswith("/g/2/manifest.json")
+                return "lost" if lost and trouble == "the answer is lost" else ""
+
+            between.wanted = wanted
+            with pytest.raises(StorageError):
+                running.commit(transaction)
+            between.wanted = lambda _method, _path: ""
+            transaction.abort()
+    finally:
+        between.close()
+    # somebody else sees it by now, and may have built on it
+    with Running(tmp_path, place=s3_server.place(bucket)) as running:
+        assert running.read(ScopeKey("ocr", "1", "det", "qnn")) == b"compiled"
+        assert running.packages.verify(ME, "ocr", "1", 0, lambda *_: None).generation == 2
+        assert running.store.clean() == []
 
 
 def test_an_equal_asset_of_another_package_is_copied_by_the_service(

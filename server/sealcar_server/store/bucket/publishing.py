@@ -64,7 +64,7 @@ class Publishing:
         Raises:
             ConflictError: there is a generation of that number, or was; or the version, or what it
                 refers to, was removed meanwhile.
-            ExhaustedError, StorageError: nothing was published.
+            ExhaustedError, StorageError: nobody can tell whether it was published.
         """
         beside = self.of.references(number, manifest)
         key = self.of.manifest(number)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
-from sealcar.errors import AlreadyExistsError, NotFoundError, SealcarError
+from sealcar.errors import AlreadyExistsError, ConflictError, NotFoundError, SealcarError
 from sealcar.names import shown
 from sealcar_server.store.bucket.generation import BucketGeneration
 from sealcar_server.store.generation import asset_path, payload_path
@@ -113,13 +113,21 @@ class BucketStaging:
         Raises:
             ConflictError: there is a generation of that number, or was; or the version was removed
                 meanwhile. The staging stays as it was.
-            ExhaustedError, StorageError: nothing was published; the staging stays as it was.
+            ExhaustedError, StorageError: nobody can tell whether it was published; the staging
+                stays as it was, but is uploaded anew.
         """
         self._upload()
         places = {**self._referred, **self._uploaded}
-        made = self._publishing.publish(
-            manifest, number, {"/".join(path): ident for path, ident in places.items()}
-        )
+        try:
+            made = self._publishing.publish(
+                manifest, number, {"/".join(path): ident for path, ident in places.items()}
+            )
+        except ConflictError:
+            raise
+        except SealcarError:
+            # it may be there all the same, and then needs these: if not, a prune finds them
+            self._uploaded.clear()
+            raise
         self._uploaded.clear()
         # it is published whatever becomes of what is left here
         with suppress(SealcarError):
