@@ -2,10 +2,16 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
+from typing import TYPE_CHECKING
 
 import pytest
 
+from sealcar_server.access.shares import Shares
 from sealcar_server.endpoints.data_chores import Chores
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 MANY = 50
 
@@ -82,3 +88,22 @@ def test_owners_take_turns_however_much_one_has_queued() -> None:
     begin.set()
     chores.close()
     assert done.index("one") < 20
+
+
+def test_who_waits_for_something_has_his_next_chore_begun_however_long_a_flood_rests() -> None:
+    class Resting(Shares):
+        def begin(self, owner: Hashable) -> float:
+            return 60.0 if owner == "flood" and not over.is_set() else 0.0
+
+    over, second = threading.Event(), threading.Event()
+    met: list[bool] = []
+    chores = Chores(Resting(10))
+    chores.put("flood", lambda: None)
+    # the one who watches the time begins to
+    time.sleep(0.05)
+    chores.put("uid 2", lambda: met.append(second.wait(10)))
+    chores.put("uid 2", second.set)
+    assert second.wait(10)
+    over.set()
+    chores.close()
+    assert met == [True]

@@ -124,5 +124,6 @@ class Chores:
             self._changed.wait()
             return
         self._watching = True
-        self._changed.wait(rest)
+        # others' chores may turn out to wait for something meanwhile
+        self._changed.wait(min(rest, _LONG))
         self._watching = False
