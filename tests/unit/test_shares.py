@@ -151,6 +151,14 @@ def test_while_a_step_is_under_way_no_other_one_of_a_flood_begins(
     assert shares.begin(flood.account) > 0
 
 
+def test_after_a_long_step_a_flood_rests_for_a_short_time_all_the_same(
+    flood: Caller, shares: Shares, clock: Clock
+) -> None:
+    Caller(shares, clock, "uid 2").step()
+    shares.end(flood.account, 5.0)
+    assert 0 < shares.begin(flood.account) <= 0.1
+
+
 def test_at_a_hundred_percent_no_difference_is_made(clock: Clock) -> None:
     shares = Shares(100, clock)
     flood, other = Caller(shares, clock, "uid 1"), Caller(shares, clock, "uid 2")

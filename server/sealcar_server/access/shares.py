@@ -22,6 +22,7 @@ _COMPANY: Final = 0.1  # seconds that somebody is there after a step for him
 _KNOWN: Final = 4096  # callers remembered; who is forgotten has rested
 _TURN: Final = 0.01  # seconds in which one who may have a step asks again whether he may
 _STEP: Final = 0.0005  # seconds that a step is taken to last until it is over
+_LONGEST: Final = 0.1  # seconds of rest: who has many long steps to be made is served in time too
 
 
 @dataclass
@@ -96,7 +97,7 @@ class Shares:
         with self._lock:
             taken = self._taken.pop(owner, None) or _Taken(_BURST, now, now)
             if taken.look(now):
-                self._free = now + seconds * self._spread
+                self._free = now + min(_LONGEST, seconds * self._spread)
             # nothing is owed: what he did while he was alone isn't held against him
             taken.left = max(0.0, taken.left - seconds)
             taken.look(now)
