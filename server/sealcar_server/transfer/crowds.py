@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MANY: Final = 16  # transfers of one that wait for a worker: with no more he has no crowd
 _PART: Final = 1 / 20  # of the time of one worker
 _PIECE: Final = 0.05  # seconds that a piece is taken to last until it is over
+_LONGEST: Final = 0.1  # seconds of rest: from a slow disk all that fit into memory get on in time
 
 
 def _alone(_owner: Hashable, _but: Collection[Hashable]) -> bool:
@@ -52,4 +53,4 @@ class Crowds:
 
     def end(self, seconds: float) -> None:
         """Note that it is over, and how long it took."""
-        self._free = self._clock() + seconds * (1 / _PART - 1)
+        self._free = self._clock() + min(_LONGEST, seconds * (1 / _PART - 1))
