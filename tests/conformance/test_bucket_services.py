@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from support import services
 from support.asset_packages import AssetPackage
 from support.buckets import Trouble
 from support.services import ME, MODEL, REFRESH, Running
@@ -311,6 +312,42 @@ def test_a_generation_whose_writer_wasnt_told_that_it_is_there_is_whole(
         assert running.read(ScopeKey("ocr", "1", "det", "qnn")) == b"compiled"
         assert running.packages.verify(ME, "ocr", "1", 0, lambda *_: None).generation == 2
         assert running.store.clean() == []
+
+
+def test_what_was_published_elsewhere_a_moment_ago_is_shredded_too(
+    s3_server: BucketServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a list that the one who shreds believes for long
+    monkeypatch.setattr(services, "REFRESH", 60.0)
+    with pair(s3_server, tmp_path) as (one, two, bucket):
+        one.import_()
+        assert two.store.names() == ["ocr"]
+        one.add_variant(ScopeKey("ocr", "1", "det", "qnn"))
+        two.service.keys.shred("ocr", "1")
+        left = [key for key in s3_server.keys(bucket) if "/ocr/1/" in key]
+        assert all(key.endswith(("/tombstone", "/manifest.json")) for key in left)
+        # with a manifest the wrapped key would stay
+        assert not any(
+            s3_server.content(bucket, key) for key in left if key.endswith("/manifest.json")
+        )
+
+
+def test_what_a_list_shows_as_left_is_looked_at_again_before_it_is_removed(
+    s3_server: BucketServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "REFRESH", 60.0)
+    bucket = s3_server.make()
+    with Running(tmp_path, place=s3_server.place(bucket)) as running:
+        running.import_()
+        running.add_variant(ScopeKey("ocr", "1", "det", "qnn"), b"compiled")
+        key = "a/store/ocr/1/g/2/manifest.json"
+        manifest = s3_server.content(bucket, key)
+        s3_server.operator.delete_object(Bucket=bucket, Key=key)
+        assert running.store.names() == ["ocr"]
+        # as if it were published only now
+        s3_server.operator.put_object(Bucket=bucket, Key=key, Body=manifest)
+        assert running.store.clean() == []
+        assert running.read(ScopeKey("ocr", "1", "det", "qnn")) == b"compiled"
 
 
 def test_an_equal_asset_of_another_package_is_copied_by_the_service(

@@ -140,7 +140,9 @@ class Removing:
                 of = Version(name, version)
                 # whose references can't be read keeps what it may refer to
                 with suppress(DamagedError, NotFoundError):
-                    gone += self._left(of, found)
+                    if self._left(of, found):
+                        # a long list is of no one moment: what was published since refers to more
+                        gone += self._left(of, self._listings.now(of))
         if gone and not only_look:
             self._remove([one.key for one in gone])
             self._listings.forget()
