@@ -78,6 +78,7 @@ class Shredder:
         for grave in graves:
             with self._turns.of(grave.name, grave.version):
                 # some may be incomplete, or have been published while the tombstone was written
+                self._store.look_anew(grave.name, grave.version)
                 for number in self._store.numbers(grave.name, grave.version):
                     self._store.remove(grave.name, grave.version, number)
                 for number in grave.numbers:
