@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PIECE: Final = 1 << 20
+PAGE: Final = 4096
 SIZE: Final = 3 * PIECE
 MUTATIONS: Final = 60
 ASAN: Final = "exitcode=99:max_allocation_size_mb=64:allocator_may_return_null=1"
@@ -187,9 +188,10 @@ class Liar:
                 peer, _ = self._sock.accept()
             except OSError:
                 return
-            threading.Thread(target=self._talk, args=(peer,), daemon=True).start()
+            threading.Thread(target=self.talk, args=(peer,), daemon=True).start()
 
-    def _talk(self, peer: socket.socket) -> None:
+    def talk(self, peer: socket.socket) -> None:
+        """Speak with one client to its end."""
         with peer, contextlib.suppress(OSError):
             peer.settimeout(5)
             for answers in self.script:
@@ -200,6 +202,48 @@ class Liar:
             # what isn't received when one end closes is an error to the other
             while answers and peer.recv(1 << 16):
                 pass
+
+
+class Lender(Liar):
+    """An honest daemon, which fills only slots that are its own, the latest free one first."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.slots = self.pieces = 0
+        self.all_back = threading.Event()
+
+    def talk(self, peer: socket.socket) -> None:
+        """Attest, open, and let the payload be read."""
+        with peer, contextlib.suppress(ConnectionError):
+            peer.settimeout(5)
+            for answer in (ATTESTED, opened(self.pieces * PAGE)):
+                _asked(peer)
+                _say(peer, answer)
+            _asked(peer)
+            _say(peer, ring(self.slots, PAGE, self.slots * PAGE))
+            _asked(peer)
+            _say(peer, said(pb.DaemonPacket(reading=pb.Reading(size=self.pieces * PAGE))))
+            self._lend(peer)
+
+    def _lend(self, peer: socket.socket) -> None:
+        free, lent = list(range(self.slots)), set[int]()
+        for number in range(self.pieces):
+            while not free:
+                free += self._given_back(peer, lent)
+            lent.add(slot := free.pop())
+            _say(peer, piece(slot, number * PAGE, PAGE))
+        _say(peer, done(self.pieces * PAGE))
+        while lent:
+            self._given_back(peer, lent)
+        self.all_back.set()
+
+    @staticmethod
+    def _given_back(peer: socket.socket, lent: set[int]) -> Sequence[int]:
+        slots = pb.ClientPacket.FromString(peer.recv(1 << 16)).free.slots
+        for slot in slots:
+            lent.remove(slot)
+        assert slots
+        return slots
 
 
 def _asked(peer: socket.socket) -> bytes:
@@ -259,6 +303,21 @@ def test_a_piece_that_many_others_overtook_is_waited_for(liar: Liar) -> None:
     script = (ring(8, size, 8 * size), READING, *rest, piece(0, 0, size), done())
     answer = told(liar, "read", (opened(),), script)
     assert (answer.returncode, answer.stdout) == (0, bytes(SIZE))
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 300])
+@pytest.mark.parametrize("slots", [1, 2, 3, 8, 64])
+def test_slots_are_given_back_before_the_daemon_has_none(
+    slots: int, pieces: int, tmp_path: Path
+) -> None:
+    lender = Lender(tmp_path)
+    lender.slots, lender.pieces = slots, pieces
+    try:
+        answer = told(lender, "read")
+        assert (answer.returncode, answer.stdout) == (0, bytes(pieces * PAGE)), answer.stderr
+        assert lender.all_back.wait(5)
+    finally:
+        lender.close()
 
 
 @pytest.mark.parametrize("lie", LIES)
