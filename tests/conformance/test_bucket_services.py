@@ -13,7 +13,7 @@ import pytest
 from support import services
 from support.asset_packages import AssetPackage
 from support.buckets import Trouble
-from support.services import ME, MODEL, REFRESH, Running
+from support.services import KEK, ME, MODEL, REFRESH, Running
 
 from sealcar.errors import (
     AlreadyExistsError,
@@ -23,6 +23,7 @@ from sealcar.errors import (
     WrongStateError,
 )
 from sealcar_server.service.pruning import Wanted
+from sealcar_server.service.store_key import StoreKey
 from sealcar_server.service.values import ScopeKey
 from sealcar_server.store.bucket.asking import Unobserved
 from sealcar_server.store.bucket.objects import Objects
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.buckets import BucketServer
+
+    from sealcar_server.keys.provider import WrappedKey
 
 # a busy machine looks again later than it would
 PATIENCE = 10.0
@@ -348,6 +351,30 @@ def test_what_a_list_shows_as_left_is_looked_at_again_before_it_is_removed(
         s3_server.operator.put_object(Bucket=bucket, Key=key, Body=manifest)
         assert running.store.clean() == []
         assert running.read(ScopeKey("ocr", "1", "det", "qnn")) == b"compiled"
+
+
+def test_of_two_that_move_the_stores_key_the_slower_one_takes_nothing_back(
+    both: tuple[Running, Running, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, _ = both
+    one.keyring.rotate(KEK)
+    rewrap = one.keyring.rewrap
+
+    def overtaken(alias: str, wrapped: WrappedKey, context: bytes) -> WrappedKey:
+        found = rewrap(alias, wrapped, context)
+        monkeypatch.undo()
+        one.keyring.rotate(KEK)
+        StoreKey(two.store, one.keyring).move()
+        time.sleep(2 * REFRESH)
+        # as whoever opens a package meanwhile
+        assert one.store.identity.kek_version == "3"
+        return found
+
+    monkeypatch.setattr(one.keyring, "rewrap", overtaken)
+    with pytest.raises(ConflictError):
+        StoreKey(one.store, one.keyring).move()
+    # version 2 may be destroyed by now
+    assert one.store.identity.kek_version == "3"
 
 
 def test_an_equal_asset_of_another_package_is_copied_by_the_service(

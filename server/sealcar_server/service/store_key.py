@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import NotAuthenticError
+from sealcar.errors import ConflictError, NotAuthenticError
 from sealcar_server.keys.provider import WrappedKey
 from sealcar_server.sealing.derivation import ID, KEY, PackageKeys
 from sealcar_server.sealing.encoding import enc
@@ -37,6 +37,7 @@ class StoreKey:
         Raises:
             NotAuthenticError: the key provider returned another key: nothing was changed.
             KeyRefusedError, KeyUnavailableError: the key can't be had, or not be wrapped.
+            ConflictError: another daemon moved it meanwhile.
             ExhaustedError, StorageError: the store can't be written.
         """
         before = self._store.identity
@@ -49,6 +50,9 @@ class StoreKey:
         ):
             if not hmac.compare_digest(was.view, became.view):
                 raise NotAuthenticError("the key provider rewrapped the store's key to another one")
+        if self._store.identity != before:
+            # asking the provider took long; what has replaced it may be under a later version
+            raise ConflictError("another daemon moved the store's key meanwhile: try again")
         moved = replace(before, kek_version=new.version, wrapped=new.blob)
         self._store.replace_identity(moved)
 
