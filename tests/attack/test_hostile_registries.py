@@ -631,6 +631,31 @@ def test_a_manifest_that_comes_byte_by_byte_is_given_up(
     refused(customer, fake, errors.TimedOutError, access=Access(plain_http=True, timeout=0.3))
 
 
+HEADS: Final = [(b"HTTP/1.1 200 OK\r\nX: ", b"x"), (b"", b"HTTP/1.1 100 Continue\r\n\r\n")]
+
+
+@pytest.mark.parametrize(("begin", "more"), HEADS, ids=["a header", "continue"])
+def test_an_answer_whose_head_trickles_is_given_up(
+    customer: Daemon, certified: tuple[tuple[Path, Path], Path], begin: bytes, more: bytes
+) -> None:
+    ended = []
+
+    def trickles(talk: Talk) -> None:
+        talk.wfile.write(begin)
+        for _ in range(100):
+            talk.wfile.write(more)
+            time.sleep(0.05)
+        ended.append(talk)
+
+    with fake_registry() as plain, fake_registry(certified[0]) as fake:
+        for each in (plain, fake):
+            each.lies.append(("GET", "/manifests/", trickles))
+        refused(customer, plain, errors.TimedOutError, access=Access(plain_http=True, timeout=0.3))
+        access = Access(ca=certified[1], timeout=0.3)
+        refused(customer, fake, errors.TimedOutError, access=access)
+    assert ended == []
+
+
 def test_a_push_that_broke_off_goes_on_with_what_is_missing(
     vendor: Daemon, customer: Daemon, fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

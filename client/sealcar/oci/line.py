@@ -25,6 +25,7 @@ from sealcar.errors import (
 from sealcar.oci import answers
 from sealcar.oci.bodies import Once
 from sealcar.oci.credentials import Login
+from sealcar.oci.prompt import Prompt
 from sealcar.oci.references import LATEST
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
             insecure=access.plain_http,
             tls_verify=str(access.ca) if access.ca else True,
         )
+        for scheme in ("https://", "http://"):
+            self.session.mount(scheme, Prompt())
         # no ~/.netrc, whose passwords would go to whoever a registry sends us to
         self.session.trust_env = False
         # a digest is of bytes as they are
