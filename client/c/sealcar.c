@@ -514,7 +514,7 @@ int sealcar_connect(const char *directory, int64_t peer_uid, int timeout_ms, con
         return fail(e, SEALCAR_EXHAUSTED, "no memory for a client");
     client->peer = peer_uid;
     client->timeout = timeout_ms > 0 ? timeout_ms : 30000;
-    client->api = base ? base->get_api(API_VERSION) : NULL;
+    client->api = base ? main_table(base) : NULL;
     client->minor = base ? minor_version(base) : 0;
     if (!*or_empty(directory))
         directory = secure_getenv("SEALCAR_SOCKET");
@@ -524,7 +524,8 @@ int sealcar_connect(const char *directory, int64_t peer_uid, int timeout_ms, con
     if (size < 0 || (size_t)size + sizeof "/data.sock" > sizeof client->directory)
         fail(e, SEALCAR_INVALID_REQUEST, "the data socket's path is longer than one can be");
     else if (base && !client->api)
-        fail(e, SEALCAR_INCOMPATIBLE, "ONNX Runtime 1.28 or later is needed");
+        fail(e, SEALCAR_INCOMPATIBLE,
+             "ONNX Runtime 1.28 or later is needed, with all functions of its version");
     else if (peer_uid >= 0 || !take_variable("SEALCAR_PEER_UID", &client->peer, e))
         c = lease(client, e);
     give_back(c);

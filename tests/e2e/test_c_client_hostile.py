@@ -305,6 +305,14 @@ def test_a_piece_that_many_others_overtook_is_waited_for(liar: Liar) -> None:
     assert (answer.returncode, answer.stdout) == (0, bytes(SIZE))
 
 
+def test_a_runtime_that_refuses_the_version_it_claims_is_not_asked_for_its_functions(
+    tmp_path: Path,
+) -> None:
+    answer = call(tmp_path, "status", "m", "c", "v", "b", sanitized=True, RUNTIME="1.31.0")
+    refused(answer)
+    assert b"ONNX Runtime" in answer.stderr
+
+
 @pytest.mark.parametrize("pieces", [1, 7, 300])
 @pytest.mark.parametrize("slots", [1, 2, 3, 8, 64])
 def test_slots_are_given_back_before_the_daemon_has_none(

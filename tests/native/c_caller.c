@@ -136,7 +136,8 @@ static const void *get_api(uint32_t version)
 
 static const char *get_version(void)
 {
-    return "1.30.0";
+    const char *version = getenv("RUNTIME");
+    return version ? version : "1.30.0";
 }
 
 static const struct api_base base = {get_api, get_version};

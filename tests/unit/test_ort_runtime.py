@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from sealcar.errors import NotFoundError, Place, RuntimeSupportError
-from sealcar.ort import runtime
+from sealcar.ort import abi, runtime
 from sealcar.ort.adapters import choose, rejections
 from sealcar.ort.callbacks import STATUS_BYTES, Registration, blob, registered, status_text
 
@@ -145,3 +146,12 @@ def test_a_rejection_is_explained_with_the_providers_name() -> None:
     assert rejections.explain(RuntimeError("out of memory")) is None
     assert rejections.ignored(RuntimeError("out of memory")) is None
     assert rejections.ignored(RuntimeError("Failed to open context cache file.")) is not None
+
+
+def test_a_runtime_that_refuses_the_version_it_claims_is_not_asked_for_its_functions() -> None:
+    asked: list[int] = []
+    refuse = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(asked.append)
+    base = (ctypes.c_void_p * 2)(ctypes.cast(refuse, ctypes.c_void_p))
+    with pytest.raises(RuntimeSupportError, match="refuses version"):
+        abi.Runtime(abi.library(), ctypes.addressof(base))
+    assert asked == [31 if runtime.version() >= (1, 31) else 28]

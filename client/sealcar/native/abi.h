@@ -33,6 +33,9 @@ struct OrtAllocator {
 /* every runtime from 1.28 on accepts this version, and returns the same table for each it accepts */
 enum { API_VERSION = 28 };
 
+/* the first version with the stable callback functions */
+enum { FIRST_STABLE = 31 };
+
 /* the main table */
 enum {
     CREATE_STATUS = 0,
@@ -68,9 +71,6 @@ enum { FACTORY_CREATE_EP = 4, FACTORY_RELEASE_EP = 5 };
 enum { EP_CALLBACK_SUPPORT = 26 };
 enum { SUPPORT_READ = 1, SUPPORT_WRITE = 2 };
 
-/* the first version with the stable callback functions */
-enum { FIRST_STABLE = 31 };
-
 /* length of the main table as version 30 has it: what a plugin that asks for less can look at */
 enum { API_SLOTS_30 = 426 };
 
@@ -91,6 +91,13 @@ static inline int minor_version(const struct api_base *base)
 {
     int minor = 0;
     return sscanf(base->get_version(), "1.%d", &minor) == 1 ? minor : 0;
+}
+
+/* The main table. Slots of a version are looked at only in what a runtime gives out as that version:
+ * NULL, if it calls itself new enough but refuses. */
+static inline void *const *main_table(const struct api_base *base)
+{
+    return base->get_api(minor_version(base) < FIRST_STABLE ? API_VERSION : FIRST_STABLE);
 }
 
 /* Leave a read callback's results empty until it succeeds; 0: an argument is missing. */

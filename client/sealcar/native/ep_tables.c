@@ -61,10 +61,10 @@ static const void *get_api(uint32_t version)
     return !api || version >= FIRST_STABLE ? api : api_copy;
 }
 
-static void fill(const struct api_base *base)
+static void fill(const struct api_base *base, void *const *api)
 {
     real_base = base;
-    real_api = base->get_api(API_VERSION);
+    real_api = api;
     real_ep_api = ((void *const *(*)(void))real_api[GET_EP_API])();
     memcpy(api_copy, real_api, sizeof api_copy);
     memcpy(ep_api_copy, real_ep_api, sizeof ep_api_copy);
@@ -76,11 +76,12 @@ static void fill(const struct api_base *base)
 
 int sealcar_ep_tables_open(const struct api_base *base)
 {
-    if (minor_version(base) < FIRST_STABLE)
+    void *const *api = main_table(base);
+    if (minor_version(base) < FIRST_STABLE || !api)
         return 0;
     pthread_mutex_lock(&lock);
     if (!real_base)
-        fill(base);
+        fill(base, api);
     pthread_mutex_unlock(&lock);
     return 1;
 }

@@ -26,8 +26,9 @@ Table: TypeAlias = Any
 # ctypes' own types are typed too loosely to say more
 CType: TypeAlias = Any
 
-# every runtime from 1.28 on accepts it, and its table is the newest one's prefix
-API_VERSION: Final = 28
+# Slots of a version are looked at only in what a runtime gives out as that version. Every one from
+# 1.28 on accepts the first; the other has the stable callback functions.
+_EXPERIMENTAL, _STABLE = 28, 31
 _GET_API: Final = 0
 
 
@@ -91,9 +92,12 @@ class Runtime:
         self.library = library
         self.base = base
         get_api = ctypes.CFUNCTYPE(POINTER, ctypes.c_uint32)(_table(base)[_GET_API])
-        address = get_api(API_VERSION)
+        asked = _STABLE if runtime.version() >= runtime.FIRST_STABLE else _EXPERIMENTAL
+        address = get_api(asked)
         if not address:
-            raise RuntimeSupportError("this ONNX Runtime refuses version 28 of its C interface")
+            raise RuntimeSupportError(
+                f"this ONNX Runtime refuses version {asked} of its C interface"
+            )
         self.api = _table(address)
         self.compile_api = _table(function(self.api, Api.GET_COMPILE_API, POINTER)())
         self._code = function(self.api, Api.GET_ERROR_CODE, ctypes.c_int, POINTER)

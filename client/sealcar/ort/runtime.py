@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SWITCH: Final = "ORT_DISABLE_TELEMETRY"
 OLDEST: Final = (1, 28)
+FIRST_STABLE: Final = (1, 31)
 _FIRST_WITH_DATABASE: Final = (1, 29)
 
 # onnxruntime publishes no types

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CallbackApi: TypeAlias = Literal["experimental", "stable", "bindings", "none"]
 
-FIRST_STABLE = (1, 31)
+FIRST_STABLE = runtime.FIRST_STABLE
 
 
 class Registrar(Protocol):
