@@ -189,6 +189,25 @@ def test_a_full_disk_fails_no_read(
         assert read(file) == far.content("o")
 
 
+def test_a_full_disk_fails_no_read_though_what_is_there_cant_be_cut_either(
+    tmp_path: Path, far: FarObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("old", "new"):
+        far.put(key, 40 * MIB)
+
+    def full(_fd: int, _data: object, _at: int) -> int:
+        raise OSError(28, "No space left on device")
+
+    with fetching(tmp_path / "c", far, limit=100 * MIB) as fetcher:
+        with opened(fetcher, far, "old") as file:
+            read(file)
+            until(lambda: far.together == 0)
+        with opened(fetcher, far, "new") as file:
+            monkeypatch.setattr(os, "pwrite", full)
+            assert read(file) == far.content("new")
+            assert all(thread.is_alive() for thread in fetcher._threads)
+
+
 def test_readers_of_one_object_share_its_requests(tmp_path: Path, far: FarObjects) -> None:
     far.put("o", 30 * MIB)
     got: list[bytes] = []

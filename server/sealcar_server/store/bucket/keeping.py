@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from sealcar.errors import SealcarError
+
 if TYPE_CHECKING:
     from sealcar_server.store.bucket.cache import Cache
     from sealcar_server.store.bucket.choosing import Job
@@ -27,12 +29,19 @@ def keep(cache: Cache, job: Job, data: memoryview) -> bool:
         try:
             job.cached.write(job.first, data)
         except OSError as error:
-            if not last and error.errno in _FULL:
-                with cache.lock:
-                    relieved = cache.relieve(2 * len(data))
-                if relieved:
-                    continue
+            if not last and error.errno in _FULL and _relieved(cache, 2 * len(data)):
+                continue
             _log.warning("the cache can't be written", error=error.strerror)
             return False
         return True
     return False
+
+
+def _relieved(cache: Cache, size: int) -> bool:
+    try:
+        with cache.lock:
+            return cache.relieve(size)
+    except SealcarError as error:
+        # on a disk that is full even the map of a copy can't be written everywhere
+        _log.warning("the cache can't make room", error=str(error))
+        return False
