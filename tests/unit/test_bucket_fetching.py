@@ -174,6 +174,26 @@ def test_what_the_cache_has_no_room_for_passes_through_memory(
     assert fetcher._arrivals._memory == 0
 
 
+def test_who_begins_to_read_and_stops_keeps_nobody_from_reading_without_a_cache(
+    tmp_path: Path, far: FarObjects
+) -> None:
+    far.put("o", 8 * MIB)
+    with fetching(tmp_path / "c", far, limit=0) as fetcher:
+        begun = [fetcher.open(key, *far.put(key, 3 * MIB)) for key in map(str, range(80))]
+        try:
+            for file in begun:
+                read(file, 0, 40)
+            with opened(fetcher, far, "o") as file:
+                assert read(file) == far.content("o")
+            assert fetcher._arrivals._memory <= 64 * MIB
+            assert read(begun[0]) == far.content("0")
+            assert read(begun[-1]) == far.content("79")
+        finally:
+            for file in begun:
+                file.close()
+        assert fetcher._arrivals._memory == 0
+
+
 def test_a_full_disk_fails_no_read(
     tmp_path: Path, far: FarObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,8 @@ class Arrivals:
         self._waiting: dict[_Piece, dict[BucketFile, Callable[[], None]]] = {}
         self._coming: set[_Piece] = set()
         self._held: dict[_Piece, tuple[memoryview, set[BucketFile]]] = {}
+        # of these, what nobody is about to read: the longest held first
+        self._idle: dict[_Piece, None] = {}
         self._memory = 0
 
     def expect(self, file: BucketFile, index: int, then: Callable[[], None]) -> None:
@@ -55,8 +57,11 @@ class Arrivals:
         """Set memory aside for so many pieces; return for how many there is.
 
         Half of it is for those that somebody waits for: they are soon read, and others perhaps not.
+        Of the latter what is in that half, too, makes room.
         """
         most = self._most if asked else self._most // 2
+        if asked and self._memory + PIECE > most and len(self._idle) * PIECE > most // 2:
+            self.drop(*next(iter(self._idle)))
         count = min(count, max(0, most - self._memory) // PIECE)
         self._memory += count * PIECE
         return count
@@ -83,11 +88,16 @@ class Arrivals:
             data: what it is.
         """
         ahead = [] if file.over or file.cached is not cached else [file]
-        readers = {*self._waiting.get((cached, index), ()), *ahead}
+        waiting = self._waiting.get((cached, index), {})
+        readers = {*waiting, *ahead}
         if readers:
             known, others = self._held.get((cached, index), (None, set()))
             self._memory += 0 if known else PIECE
             self._held[cached, index] = (data, readers | others)
+            if all(call is nothing for call in waiting.values()):
+                self._idle[cached, index] = None
+            else:
+                self._idle.pop((cached, index), None)
             for reader in readers:
                 reader.holds.add(index)
         return self.come(cached, index)
@@ -114,11 +124,15 @@ class Arrivals:
         if held is not None:
             held[1].add(file)
             file.holds.add(index)
+            self._idle.pop((file.cached, index), None)
         return held is not None
 
     def held(self, file: BucketFile, index: int) -> memoryview | None:
-        """Return a piece that is in memory for a file."""
-        return self._held[file.cached, index][0] if index in file.holds else None
+        """Return a piece that is in memory for a file, which reads it now."""
+        if index not in file.holds:
+            return None
+        self._idle[file.cached, index] = None
+        return self._held[file.cached, index][0]
 
     def give_up(self, file: BucketFile, index: int) -> None:
         """Note that a file needs a piece in memory no longer; what nobody does isn't kept."""
@@ -150,6 +164,7 @@ class Arrivals:
 
     def _drop(self, piece: _Piece) -> None:
         del self._held[piece]
+        self._idle.pop(piece, None)
         self._memory -= PIECE
 
 
