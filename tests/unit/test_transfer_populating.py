@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import threading
@@ -61,6 +62,24 @@ def test_a_segment_can_be_closed_at_any_moment() -> None:
         segment = _segment()
         segment.close()
         segment.close()
+
+
+@pytest.mark.parametrize("size", [4096, _SIZE])
+def test_a_segment_that_nobody_closes_is_gone_with_its_last_user(size: int) -> None:
+    gc.disable()
+    try:
+        segment = _segment(size)
+        where = f"{segment.address:x}-"
+        assert where in Path("/proc/self/maps").read_text()
+        del segment
+        until = time.monotonic() + 20
+        while re.search(
+            f"^{where}.*test-segment", Path("/proc/self/maps").read_text(), re.MULTILINE
+        ):
+            assert time.monotonic() < until, "it is kept"
+            time.sleep(0.001)
+    finally:
+        gc.enable()
 
 
 def test_a_small_segment_has_no_thread_of_its_own() -> None:

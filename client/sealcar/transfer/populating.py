@@ -30,20 +30,21 @@ class Populating:
     """
 
     def __init__(self, mapped: mmap.mmap, address: int) -> None:
-        self._wanted = len(mapped) >= _LEAST
-        self._thread = threading.Thread(
+        self._wanted = True
+        self._thread: threading.Thread | None = None
+        if len(mapped) < _LEAST:
+            return
+        thread = threading.Thread(
             target=self._run, args=(mapped, address), name="pages", daemon=True
         )
-        self._started = False
-        if self._wanted:
-            with suppress(RuntimeError):  # there can be no more threads
-                self._thread.start()
-                self._started = True
+        with suppress(RuntimeError):  # there can be no more threads
+            thread.start()
+            self._thread = thread
 
     def end(self) -> None:
         """Touch nothing any more when this returns; in a child of fork nothing was."""
         self._wanted = False
-        if self._started:
+        if self._thread is not None:
             self._thread.join()
 
     def _run(self, mapped: mmap.mmap, address: int) -> None:
