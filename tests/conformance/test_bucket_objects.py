@@ -214,6 +214,22 @@ def test_a_conditional_write_whose_answer_is_lost_is_found_to_be_ones_own(
     assert objects.read("a", 100) == (b"second", etag)
 
 
+def test_of_two_writes_at_the_same_time_one_that_s3_wants_again_is_sent_again(
+    s3_server: BucketServer, trouble: Trouble
+) -> None:
+    objects = _troubled(s3_server, trouble, patience=0.5)
+    trouble.first(1, "409", "PUT")
+    etag = objects.create("a", b"first")
+    trouble.first(1, "409", "PUT")
+    etag = objects.replace("a", b"second", etag)
+    assert objects.read("a", 100) == (b"second", etag)
+    trouble.wanted = lambda method, _path: "409" if method == "PUT" else ""
+    # nobody can tell whose is there
+    for act in (lambda: objects.create("b", b"x"), lambda: objects.replace("a", b"x", etag)):
+        with pytest.raises(StorageError, match="409 ConditionalRequestConflict"):
+            act()
+
+
 def test_a_part_of_an_upload_that_fails_is_sent_again(
     s3_server: BucketServer, trouble: Trouble
 ) -> None:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 REGION: Final = "eu-central-1"
 ID: Final = "AKIDSEALCARTEST"
 SECRET: Final = "secret-of-the-bucket-0123456789"  # noqa: S105  (of a server that ends with the test)
+_REFUSALS: Final = {
+    "503": b"",
+    "409": b"<Error><Code>ConditionalRequestConflict</Code></Error>",
+}
 _counted: Final = itertools.count()
 
 
@@ -133,9 +137,10 @@ class Trouble:
     Attributes:
         port: to ask instead of the server's.
         seen: method and path of each request.
-        wanted: says what becomes of a request, by its method and path: "" (passed on), "503",
-            "lost" (done, the answer is not sent), "cut" (half of the body), "short" (half of it,
-            and its length says so), "shifted" (from another offset), "slow:SECONDS".
+        wanted: says what becomes of a request, by its method and path: "" (passed on), "503", "409"
+            (as of two writes at once), "lost" (done, the answer is not sent), "cut" (half of the
+            body), "short" (half of it, and its length says so), "shifted" (from another offset),
+            "slow:SECONDS".
     """
 
     def __init__(self, port: int, tls: SSLContext | None = None) -> None:
@@ -182,10 +187,11 @@ class Trouble:
         body = handler.rfile.read(size)
         self.seen.append((handler.command, handler.path))
         what = self.wanted(handler.command, handler.path)
-        if what == "503":
-            handler.send_response(503)
-            handler.send_header("Content-Length", "0")
+        if what in _REFUSALS:
+            handler.send_response(int(what))
+            handler.send_header("Content-Length", str(len(_REFUSALS[what])))
             handler.end_headers()
+            handler.wfile.write(_REFUSALS[what])
             return
         if what.startswith("slow:"):
             threading.Event().wait(float(what[5:]))

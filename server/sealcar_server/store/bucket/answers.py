@@ -29,7 +29,12 @@ _PLACE: Final = "the store's bucket"
 _SERVER_ERROR: Final = 500
 # of others: too slow, too many, at the same time as another
 _AGAIN: Final = {408, 409, 425, 429}
-_AGAIN_CODES: Final = {"RequestTimeout", "SlowDown", "OperationAborted"}
+_AGAIN_CODES: Final = {
+    "RequestTimeout",
+    "SlowDown",
+    "OperationAborted",
+    "ConditionalRequestConflict",
+}
 _FULL: Final = {"QuotaExceeded", "XMinioStorageFull", "EntityTooLarge", "InsufficientStorage"}
 # the library's errors: how each is counted, what it is here, and what is said of the object
 _KINDS: Final[dict[str, tuple[str, type[SealcarError], str]]] = {
@@ -67,11 +72,14 @@ def passes(error: Exception) -> bool:
     """Tell whether it may go better the next time."""
     if isinstance(error, ShortError):
         return True
+    status, code = _said(error)
+    if code in _AGAIN_CODES:
+        # whatever the library makes of it: two at the same time are to it an object that is there
+        return True
     if type(error).__name__ != "GenericError":
         return False
-    status, code = _said(error)
     # without a status: no connection, cut, too slow
-    return not status or status >= _SERVER_ERROR or status in _AGAIN or code in _AGAIN_CODES
+    return not status or status >= _SERVER_ERROR or status in _AGAIN
 
 
 def failure(kind: str, key: str, error: Exception) -> tuple[str, SealcarError]:
@@ -85,7 +93,7 @@ def failure(kind: str, key: str, error: Exception) -> tuple[str, SealcarError]:
         error: of the library.
     """
     status, code = _said(error)
-    known = _KINDS.get(type(error).__name__)
+    known = None if code in _AGAIN_CODES else _KINDS.get(type(error).__name__)
     if known is not None and code != "NoSuchBucket":
         counted, found, finding = known
         if found is ConflictError and kind in {"read", "range"}:
