@@ -153,8 +153,8 @@ class Patience:
 
     def beat(self) -> None:
         """Say that a message came, or that the next one is waited for."""
-        self._resting = False
         self._beat.set()
+        self._resting = False
 
     def rest(self) -> None:
         """Say that nothing is waited for until the next beat."""
@@ -170,7 +170,8 @@ class Patience:
         self._thread.join()
 
     def _watch(self) -> None:
-        while self._beat.wait(self._limit) or self._resting:
+        # in this order: a beat that ends a rest comes first
+        while self._beat.wait(self._limit) or self._resting or self._beat.is_set():
             if self._ended:
                 return
             self._beat.clear()
