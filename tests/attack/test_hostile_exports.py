@@ -20,6 +20,7 @@ from support.tampering import flip
 from sealcar import errors
 from sealcar.catalogue import Catalogue
 from sealcar.exports import Destination
+from sealcar.oci.outflow import Outflow
 from sealcar.v1 import package_store_pb2 as pb
 
 if TYPE_CHECKING:
@@ -170,6 +171,21 @@ def test_a_stream_that_is_no_whole_export_is_refused_and_nothing_is_kept(
     for tar in (False, True):
         error = exported(liar, tmp_path, tar=tar)
         assert isinstance(error, kind), error
+
+
+def test_what_is_pushed_has_each_byte_once_whatever_comes_between(liar: Liar) -> None:
+    told = pb.ExportResponse(progress=pb.Progress(done=1))
+    rest = pb.ExportResponse(data=b"c")
+    liar.answers = [
+        *(begun(2, 5), *file("c/v/x", b"ab", 3), told, rest),
+        *(*file(MANIFEST, b"{}"), finished(2)),
+    ]
+    with (
+        Catalogue.at(liar.folder, peer_uid=ME, timeout=10) as catalogue,
+        Outflow(catalogue.outgoing("m"), None) as files,
+    ):
+        sent = {path: b"".join(files.pieces()) for path, _ in files}
+    assert sent == {"c/v/x": b"abc", MANIFEST: b"{}"}
 
 
 def exported(liar: Liar, folder: Path, *, tar: bool) -> errors.SealcarError:

@@ -48,6 +48,7 @@ class Outflow(Closing):
             SealcarError: as the export does.
         """
         while self._came.left:
+            self._came.piece = b""  # not every step brings one
             next(self._steps)
             yield self._came.piece
 
