@@ -124,8 +124,9 @@ def pull(  # noqa: PLR0913  (one parameter an option)
     """Import the package that `sealcar push` sent to REFERENCE: HOST/REPOSITORY:TAG or …@sha256:….
 
     What comes is compared with its digests, and by the daemon with its seal record, before
-    anything appears in the store; nothing of it is put on another disk. A digest says exactly
-    which artifact it is; whoever may write to the registry can move a tag.
+    anything appears in the store; nothing of it is put on another disk. A blob that breaks off
+    goes on where it was; after a failure, the next pull begins anew. A digest says exactly which
+    artifact it is; whoever may write to the registry can move a tag.
 
     Name, version and key are the package's own, unless somebody else sealed it for this daemon.
     """
