@@ -19,7 +19,7 @@ from sealcar.errors import (
     WrongStateError,
 )
 from sealcar_server.store.bucket.cache import Cache
-from sealcar_server.store.bucket.fetching import Fetcher
+from sealcar_server.store.bucket.fetching import PARALLEL, Fetcher
 from sealcar_server.store.directory import Directory
 
 if TYPE_CHECKING:
@@ -38,10 +38,15 @@ def far() -> FarObjects:
 
 @contextmanager
 def fetching(
-    folder: Path, far: FarObjects, limit: int = LIMIT, patience: float = 30.0
+    folder: Path,
+    far: FarObjects,
+    limit: int = LIMIT,
+    patience: float = 30.0,
+    parallel: int = PARALLEL,
 ) -> Iterator[Fetcher]:
     folder.mkdir(mode=0o700, exist_ok=True)
-    with Fetcher(far, Cache(Directory.open(folder), limit), patience=patience) as made:
+    cache = Cache(Directory.open(folder), limit)
+    with Fetcher(far, cache, patience=patience, parallel=parallel) as made:
         yield made
 
 
@@ -322,6 +327,47 @@ def test_who_waits_behind_others_for_a_bucket_that_is_gone_waits_no_longer_than_
         slow.set()
         for file in files:
             file.close()
+
+
+def test_what_is_on_its_way_isnt_given_up_because_it_was_asked_for_long_ago(
+    tmp_path: Path, far: FarObjects
+) -> None:
+    gates = {key: threading.Event() for key in ("one", "two", "o")}
+    gates["o"].set()
+    for key in gates:
+        far.put(key, 5 * MIB)
+
+    def trouble(key: str, _at: int) -> None:
+        gates[key].wait(20)
+        if key == "two":
+            raise StorageError("s3://models can't be reached")
+
+    far.trouble = trouble
+    with (
+        fetching(tmp_path / "c", far, patience=0.1, parallel=2) as fetcher,
+        opened(fetcher, far, "o") as file,
+        opened(fetcher, far, "one") as one,
+        opened(fetcher, far, "two") as two,
+    ):
+        read(file, 0, 1)
+        until(lambda: far.together == 0)
+        gates["o"].clear()
+        for other in (one, two):
+            other.ready(0, MIB, lambda: None, other)
+        until(lambda: far.together == 2)
+        calls: list[int] = []
+        file.ready(2 * MIB, MIB, lambda: calls.append(2), "first")
+        file.ready(3 * MIB, MIB, lambda: calls.append(3), "second")
+        threading.Event().wait(0.2)
+        gates["one"].set()
+        until(lambda: ("o", 2 * MIB, 2 * MIB) in far.asked)
+        gates["two"].set()
+        until(lambda: 0 in two.errors)
+        until(lambda: far.together == 1)
+        assert not calls
+        gates["o"].set()
+        until(lambda: sorted(calls) == [2, 3])
+        assert not file.errors
 
 
 def test_an_object_that_was_replaced_is_refused_and_then_read_anew(

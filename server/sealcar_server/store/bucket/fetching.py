@@ -191,7 +191,9 @@ class Fetcher(Closing):
             # it doesn't answer: nobody waits for longer than one of them has tried
             late = time.monotonic() - self._patience
             for cached, index in self._choosing.asked_before(late):
-                calls += self._arrivals.fail(cached, index, self._failure)
+                # what is being fetched, for somebody else, has its own end
+                if not self._arrivals.is_coming(cached, index):
+                    calls += self._arrivals.fail(cached, index, self._failure)
         return self._choosing.next()
 
     def _fetch(self, job: Job) -> None:
