@@ -19,6 +19,7 @@ from sealcar.errors import (
     RolledBackError,
     SealcarError,
     UnknownFormatError,
+    WrongStateError,
 )
 from sealcar_server.service.pruning import Wanted
 from sealcar_server.service.values import ScopeKey
@@ -311,6 +312,18 @@ def test_keys_that_no_store_writes_are_passed_over(bucket: Bucket) -> None:
     ):
         bucket.put(key, b"x")
     assert everything(bucket) == []
+
+
+def test_a_generation_with_the_last_number_there_is_makes_no_import_that_nobody_sees(
+    bucket: Bucket,
+) -> None:
+    bucket.put(f"other/1/g/{'9' * 18}/manifest.json", b"x")
+    with bucket.daemon() as running:
+        running.service.removing.remove(ME, "other", "1", 0)
+        with pytest.raises(WrongStateError, match="another version"):
+            running.import_("other")
+        running.import_("other", "2")
+        assert running.read(ScopeKey("other", "", "det", "onnx")) == MODEL
 
 
 def test_what_is_larger_than_it_may_be_is_refused(bucket: Bucket) -> None:

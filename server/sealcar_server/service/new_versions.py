@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sealcar import names
-from sealcar.errors import AlreadyExistsError, ConflictError
+from sealcar.errors import AlreadyExistsError, ConflictError, WrongStateError
+from sealcar_server.service.admitting import MOST
 
 if TYPE_CHECKING:
     from sealcar_server.service.composing import Composed, Lineage
@@ -40,6 +41,7 @@ class NewVersions:
 
         Raises:
             AlreadyExistsError: it isn't new: the store has it, or had it as far as was seen.
+            WrongStateError: one was removed that had hardly any number after it.
             RolledBackError: a pin allows later numbers only.
             DamagedError: the pointer that it would replace isn't authentic.
         """
@@ -85,6 +87,12 @@ class NewVersions:
         if self.store.newest(name, version) or buried or (seen and seen.generation > removed):
             raise AlreadyExistsError(
                 f"version {version} was imported before: import under another version"
+            )
+        if removed >= MOST:
+            # whoever can write to the store wrote that one
+            raise WrongStateError(
+                f"generation {removed} of version {version} was removed, and no later one is taken:"
+                " import under another version"
             )
         self.opener.pins.check(name, version, removed + 1)
         return removed + 1
