@@ -145,6 +145,21 @@ def test_two_crowds_are_no_company_for_each_other() -> None:
     assert company.but == {"one", "two"}
 
 
+def test_who_has_a_few_transfers_waiting_is_no_company_for_a_crowd_but_has_every_other_turn() -> (
+    None
+):
+    # asks for something small too, all the time, but for what it has pieces waiting
+    engine = Engine(1, Crowds(lambda _owner, but: "few" not in but))
+    many = crowd(engine, "many", 100)
+    few = crowd(engine, "few", MANY)
+    engine.start()
+    while done(few) < len(few):
+        time.sleep(PIECE)
+    served = done(many)
+    engine.close()
+    assert MANY // 2 <= served <= MANY * 2
+
+
 def test_what_waits_of_a_crowd_is_done_before_the_end() -> None:
     engine = Engine(2, Crowds(Company()))
     many = crowd(engine, "many", 100)

@@ -41,10 +41,15 @@ class Crowds:
         self._accompanied, self._clock = accompanied, clock
         self._free = 0.0
 
-    def rest(self, owner: Hashable, crowding: Collection[Hashable]) -> float:
-        """Return the seconds until a piece of one of those who have a crowd may be taken."""
+    def rest(self, owner: Hashable, waiting: Collection[Hashable]) -> float:
+        """Return the seconds until a piece of one who has a crowd may be taken.
+
+        Args:
+            owner: of the crowd.
+            waiting: all of whom pieces wait.
+        """
         rest = self._free - self._clock()
-        return rest if rest > 0 and self._accompanied(owner, crowding) else 0.0
+        return rest if rest > 0 and self._accompanied(owner, waiting) else 0.0
 
     def begin(self) -> None:
         """Note that a piece of a crowd was taken."""

@@ -136,8 +136,10 @@ class Engine:
     def _work(self, scratch: Scratch) -> float:
         """Do one token's worth, or return the seconds until those that there are may be taken."""
         with self._lock:
-            crowding = self._turns.crowding(MANY)
-            rests = {owner: self._crowds.rest(owner, crowding) for owner in crowding}
+            crowding = self._turns.waiting(MANY)
+            # who has transfers waiting too has turns with the crowd, and isn't company for it
+            waiting = self._turns.waiting() if crowding else ()
+            rests = {owner: self._crowds.rest(owner, waiting) for owner in crowding}
             resting = {} if self._closing else {one: rest for one, rest in rests.items() if rest}
             try:
                 job, (token, since) = self._turns.take(resting)

@@ -31,7 +31,7 @@ class Turns(Generic[_Job, _Token]):
         self._owners.setdefault(owner, OrderedDict()).setdefault(job, deque()).append(token)
         self._count += 1
 
-    def crowding(self, most: int) -> list[Hashable]:
+    def waiting(self, most: int = 0) -> list[Hashable]:
         """Return the owners of whom more transfers wait than so many."""
         return [owner for owner, jobs in self._owners.items() if len(jobs) > most]
 
