@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,6 +48,32 @@ def test_where_there_can_be_no_more_threads_weights_come_when_they_are_asked_for
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert [bytes(ahead.take(name)) for name in "ab"] == [b"a", b"b"]
     ahead.arrive()
+
+
+def test_whoever_waits_for_weights_gets_them_though_no_others_are_wanted_any_more() -> None:
+    begun, go = threading.Event(), threading.Event()
+    fetched: list[str] = []
+
+    def view(name: str) -> memoryview:
+        begun.set()
+        go.wait(20)
+        fetched.append(name)
+        return memoryview(name.encode())
+
+    ahead = ViewsAhead(view, ("a", "b", "c"))
+    begun.wait(20)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ahead.take, "b")
+        until = time.monotonic() + 20
+        while "b" in ahead._coming:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        time.sleep(0.01)
+        ahead.give_up()
+        go.set()
+        assert bytes(waiting.result(20)) == b"b"
+    assert bytes(ahead.take("c")) == b"c"
+    assert fetched == ["a", "b", "c"]
 
 
 def test_whoever_wants_whole_weights_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

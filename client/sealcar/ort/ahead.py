@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar import tracing
 from sealcar.closing import Closing
-from sealcar.errors import ResourceError, SealcarError
+from sealcar.errors import ResourceError, SealcarError, WrongStateError
 from sealcar.transfer.descriptors import Exported
 from sealcar.transfer.memory import advise_huge, copy
 
@@ -120,9 +120,9 @@ class ViewsAhead:
         coming = self._coming.pop(name, None)
         if coming is None:
             return self._view(name)
+        coming.taken = True
         if coming.arriving is None:
             return coming.there.result()
-        coming.taken = True
         self._early.append(coming)
         return coming.arriving.view
 
@@ -147,6 +147,9 @@ class ViewsAhead:
             with coming.arriving or nullcontext():
                 if not self._given_up or coming.taken:
                     self._fetch(coming)
+                else:
+                    # somebody may just be taking it
+                    coming.there.set_exception(WrongStateError("nothing is fetched any more"))
 
     def _fetch(self, coming: _Coming) -> None:
         try:
