@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -268,6 +269,21 @@ def test_who_waits_is_called_once_and_never_after_closing(tmp_path: Path, far: F
             assert calls == ["first"]
             with pytest.raises(WrongStateError):
                 read(second, 0, 1)
+
+
+def test_who_reads_is_told_when_somebody_else_closes_the_file(
+    tmp_path: Path, far: FarObjects
+) -> None:
+    far.put("o", 3 * MIB)
+    with fetching(tmp_path / "c", far) as fetcher, ThreadPoolExecutor(1) as pool:
+        far.held.clear()
+        file = fetcher.open("o", *far.size("o"))
+        reading = pool.submit(read, file, MIB, 1)
+        until(lambda: far.together == 1)
+        file.close()
+        with pytest.raises(WrongStateError, match="closed"):
+            reading.result(10)
+        far.held.set()
 
 
 def test_owners_take_turns_however_much_one_of_them_wants(tmp_path: Path, far: FarObjects) -> None:

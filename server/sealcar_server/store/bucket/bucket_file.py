@@ -82,6 +82,7 @@ class BucketFile:
         self.last, self.ahead, self.run = -1, 0, 0
         self._fetching, self._meter = fetching, meter
         self._doubted: set[int] = set()
+        self._reading: set[threading.Event] = set()
         self._horizon = 0
         self._stale = False
 
@@ -138,6 +139,8 @@ class BucketFile:
         """Close it; what is asked for only here isn't fetched any more. Repeating it is fine."""
         if not self.over:
             self._fetching.closed(self)
+            for come in list(self._reading):
+                come.set()
 
     def _part(self, index: int, target: memoryview, at: int) -> None:
         while True:
@@ -165,9 +168,11 @@ class BucketFile:
 
     def _wait(self, index: int) -> None:
         come = threading.Event()
+        self._reading.add(come)
         # it has turns of its own: whoever waits so does for one piece at a time
         if not self.ready(index * PIECE, 1, come.set, self):
             come.wait()
+        self._reading.discard(come)
         if self.over:
             raise WrongStateError("the sealed file is closed")
         error = self.errors.pop(index, None)
