@@ -26,7 +26,7 @@ UV: Final = str(ROOT / ".uv" / "bin" / "uv")
 PROJECT: Final = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())["project"]
 MACHINES: Final = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
 GLIBC: Final = (2, 28)
-EXTRAS: Final = ("server", "cli", "ort", "pkcs11", "aws", "vault", "otel")
+EXTRAS: Final = ("server", "cli", "ort", "pkcs11", "aws", "vault", "otel", "s3", "oci")
 TOOLS: Final = ("hypothesis", "onnx", "pytest", "pytest-timeout", "trustme")
 # from a client's first byte to a session of ONNX Runtime
 PATHS: Final = (
