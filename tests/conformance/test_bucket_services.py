@@ -377,6 +377,27 @@ def test_of_two_that_move_the_stores_key_the_slower_one_takes_nothing_back(
     assert one.store.identity.kek_version == "3"
 
 
+def test_asking_again_and_again_for_what_is_gone_costs_no_more_requests(
+    s3_server: BucketServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "REFRESH", 60.0)
+    counted: Counter[str] = Counter()
+    place = s3_server.place(s3_server.make())
+    with Running(tmp_path, place=place, observer=Counting(counted)) as running:
+        for name in ("removed", "shredded"):
+            running.import_(name)
+        running.service.removing.remove(ME, "removed", "1", 0)
+        running.service.keys.shred("shredded", "1")
+        for times in range(3):
+            for name in ("removed", "shredded"):
+                for version in ("", "1"):
+                    with pytest.raises(NotFoundError):
+                        running.read(ScopeKey(name, version, "det", "onnx"))
+            if not times:
+                counted.clear()
+        assert not counted
+
+
 def test_an_equal_asset_of_another_package_is_copied_by_the_service(
     s3_server: BucketServer, tmp_path: Path
 ) -> None:

@@ -56,8 +56,11 @@ class Meaning:
             RolledBackError: it is older than `least`, than what was seen, or than is pinned.
         """
         newest, seen, leaving = self._look(name, version)
-        if self.store.refresh and newest < max(least, seen.generation if seen else 0):
-            # what others did may be known in part only
+        if not newest:
+            self.pointers.tombstones.refuse(name, version)
+        gone = not newest and seen is not None and max(least, seen.generation) == seen.removed
+        if self.store.refresh and newest < max(least, seen.generation if seen else 0) and not gone:
+            # what others did may be known in part only; of what is gone nobody asks the bucket
             self.store.look_anew(name, version)
             self.pointers.departures.settle(name, version)
             newest, seen, leaving = self._look(name, version)
