@@ -42,9 +42,10 @@ def prefetch(
 ) -> None:
     """Have the daemon get ADDRESS ready: a variant, or all of a component or package.
 
-    The key is had, every payload's end checked, and the ciphertext in the page cache. With --shared
-    weights lie decrypted in memory, which counts in the daemon's transfer.memory_limit until others
-    want it, or for five minutes in which no process has them.
+    The key is had, every payload's end checked, and the ciphertext in the page cache, out of the
+    bucket if the store is in one. With --shared weights lie decrypted in memory, which counts in
+    the daemon's transfer.memory_limit until others want it, or for five minutes in which no process
+    has them.
     """
     wanted = Address.parse(address)
     if wanted.payload:
