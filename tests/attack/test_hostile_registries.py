@@ -38,6 +38,7 @@ PAYLOADS: Final = (
 )
 REPOSITORY: Final = "models/ocr"
 BLOB: Final = "c/v/blob"
+CHUNKED: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 TITLE: Final = "org.opencontainers.image.title"
 
 
@@ -216,6 +217,20 @@ def test_a_blob_that_breaks_off_goes_on_where_it_was(
     assert asked[-1] == f"bytes={1 << 20}-"
     with customer.connect() as client:
         assert client.catalogue.verify(came.name).payloads == 2
+    removed(customer)
+
+
+def test_a_blob_that_comes_in_chunks_is_taken(customer: Daemon, fake: FakeRegistry) -> None:
+    @fake.lie("GET", "/blobs/")
+    def chunked(talk: Talk) -> None:
+        data = fake.blobs[talk.path.rpartition("/")[2]]
+        talk.wfile.write(CHUNKED)
+        for at in range(0, len(data), 100_000):
+            piece = data[at : at + 100_000]
+            talk.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        talk.wfile.write(b"0\r\n\r\n")
+
+    assert pull(customer, fake).payloads == 2
     removed(customer)
 
 
@@ -631,11 +646,16 @@ def test_a_manifest_that_comes_byte_by_byte_is_given_up(
     refused(customer, fake, errors.TimedOutError, access=Access(plain_http=True, timeout=0.3))
 
 
-HEADS: Final = [(b"HTTP/1.1 200 OK\r\nX: ", b"x"), (b"", b"HTTP/1.1 100 Continue\r\n\r\n")]
+TRICKLES: Final = {
+    "a header": (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "a chunk's size": (CHUNKED, b"0"),
+    "a trailer": (CHUNKED + b"1\r\nx\r\n0\r\n", b"X: y\r\n"),
+}
 
 
-@pytest.mark.parametrize(("begin", "more"), HEADS, ids=["a header", "continue"])
-def test_an_answer_whose_head_trickles_is_given_up(
+@pytest.mark.parametrize(("begin", "more"), TRICKLES.values(), ids=TRICKLES)
+def test_an_answer_that_trickles_is_given_up(
     customer: Daemon, certified: tuple[tuple[Path, Path], Path], begin: bytes, more: bytes
 ) -> None:
     ended = []

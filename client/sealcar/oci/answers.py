@@ -66,7 +66,7 @@ def speaking(host: str, timeout: float) -> Iterator[None]:
     """
     try:
         yield
-    except (requests.Timeout, urllib3.exceptions.TimeoutError):
+    except (requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError):
         raise TimedOutError(f"{host} was silent for {timeout:g} s") from None
     except (requests.exceptions.SSLError, ssl.SSLError) as error:
         raise UnavailableError(

@@ -22,10 +22,9 @@ from sealcar.errors import (
     TimedOutError,
     UnavailableError,
 )
-from sealcar.oci import answers
+from sealcar.oci import answers, prompt
 from sealcar.oci.bodies import Once
 from sealcar.oci.credentials import Login
-from sealcar.oci.prompt import Prompt
 from sealcar.oci.references import LATEST
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
             tls_verify=str(access.ca) if access.ca else True,
         )
         for scheme in ("https://", "http://"):
-            self.session.mount(scheme, Prompt())
+            self.session.mount(scheme, prompt.Adapter())
         # no ~/.netrc, whose passwords would go to whoever a registry sends us to
         self.session.trust_env = False
         # a digest is of bytes as they are
@@ -227,9 +226,7 @@ class Line(oras.provider.Registry, Closing):  # type: ignore[misc]  # oras publi
             UnavailableError, TimedOutError: no more comes.
         """
         with self.speaking():
-            # not more at once: this waits for as much
-            while piece := response.raw.read1(_PIECE, decode_content=False):
-                yield piece
+            yield from prompt.pieces(response.raw, _PIECE, self._timeout)
 
     def _slow(self) -> TimedOutError:
         return TimedOutError(f"{self.hostname} sends too slowly")

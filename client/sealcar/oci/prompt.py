@@ -1,21 +1,84 @@
-"""Connections on which the head of an answer comes within the time for which one may be silent.
+"""Answers that come within the time for which one may be silent, however they trickle.
 
-A socket's timeout begins anew with each byte, and so would never pass for one that trickles.
+A socket's timeout begins anew with each byte, and so would never pass for one that sends those
+of a head, or of what stands between chunks, one by one.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
+from sealcar.rpc import Patience
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from urllib3 import HTTPConnectionPool
     from urllib3.response import HTTPResponse
+
+
+def pieces(response: HTTPResponse, most: int, limit: float) -> Iterator[bytes]:
+    """Yield what comes of a body.
+
+    Args:
+        response: whose.
+        most: bytes of a piece; once there are any, no more are waited for.
+        limit: seconds that one may take.
+
+    Raises:
+        TimeoutError: it takes longer. Else what urllib3 finds.
+    """
+    if not response.chunked:  # what a socket gives at once is a piece, and its timeout will do
+        while piece := response.read1(most, decode_content=False):
+            yield piece
+        return
+    # looked up when it is wanted: urllib3 before 2.3 has none
+    with _in_time(lambda: response.shutdown(), limit) as patience:  # noqa: PLW0108
+        while piece := response.read1(most, decode_content=False):
+            patience.rest()
+            yield piece
+            patience.beat()
+
+
+@contextmanager
+def _in_time(shut: Callable[[], object], limit: float) -> Iterator[Patience]:
+    """Have a wait for a connection end.
+
+    Args:
+        shut: ends what comes on it.
+        limit: seconds of it, and from each beat on.
+
+    Raises:
+        TimeoutError: it came to that.
+    """
+    patience = Patience(_Cut(shut), limit)
+    try:
+        with patience:
+            yield patience
+    finally:
+        # whatever the end looked like: it may pass for a whole answer
+        if patience.expired:
+            raise TimeoutError
+
+
+class _Cut:
+    """A wait that can be ended."""
+
+    def __init__(self, shut: Callable[[], object]) -> None:
+        self._shut = shut
+
+    def cancel(self) -> bool:
+        """End it."""
+        # it ended meanwhile; or it can't be, as TLS within TLS
+        with suppress(OSError, ValueError, RuntimeError, AttributeError):
+            self._shut()
+        return True
 
 
 class _Prompt(HTTPConnection):
@@ -27,19 +90,9 @@ class _Prompt(HTTPConnection):
         Raises:
             TimeoutError: it isn't, in time.
         """
-        late = threading.Event()
-        limit = self.timeout or threading.TIMEOUT_MAX
-        timer = threading.Timer(limit, _hang_up, (self.sock.fileno(), late))
-        timer.daemon = True
-        timer.start()
-        try:
+        sock = self.sock
+        with _in_time(lambda: sock.shutdown(socket.SHUT_RD), self.timeout or threading.TIMEOUT_MAX):
             return super().getresponse()
-        finally:
-            timer.cancel()
-            timer.join()
-            # what is cut there may pass for a whole head
-            if late.is_set():
-                raise TimeoutError
 
 
 class _Secure(_Prompt, HTTPSConnection):
@@ -49,8 +102,8 @@ class _Secure(_Prompt, HTTPSConnection):
 _KINDS: Final[dict[type, type[_Prompt]]] = {HTTPConnection: _Prompt, HTTPSConnection: _Secure}
 
 
-class Prompt(HTTPAdapter):
-    """Has a session use them."""
+class Adapter(HTTPAdapter):
+    """Has a session take heads of answers from such connections."""
 
     def get_connection_with_tls_context(
         self,
@@ -63,13 +116,3 @@ class Prompt(HTTPAdapter):
         if kind is not None:  # or it is the one already
             pool.ConnectionCls = kind
         return pool
-
-
-def _hang_up(descriptor: int, late: threading.Event) -> None:
-    late.set()
-    # below TLS, with which another thread is busy; or the registry was faster
-    with (
-        suppress(OSError),
-        socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as line,
-    ):
-        line.shutdown(socket.SHUT_RDWR)
