@@ -69,6 +69,23 @@ def read(fetcher: Fetcher, far: FarObjects, sealed: SealedSize) -> bytes:
         return b"".join(parts)
 
 
+@pytest.mark.parametrize("size", [(64 << 40) + 1, 1 << 60, (1 << 64) - 1])
+def test_a_size_that_no_object_has_takes_no_memory(folder: Path, size: int) -> None:
+    class Liar(FarObjects):
+        def size(self, key: str) -> tuple[int, str]:
+            return size, f"another {key}"
+
+    far = Liar()
+    with fetching(folder, far) as fetcher:
+        with pytest.raises(NotAuthenticError, match="none is so large"):
+            fetcher.open("o", size, "one")
+        file = fetcher.open("o", *far.put("o", 5))
+        assert file.doubt(0, 5)
+        with pytest.raises(NotAuthenticError, match="none is so large"):
+            file.size()
+        file.close()
+
+
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
 def test_a_directory_that_others_can_write_to_is_no_cache(folder: Path, mode: int) -> None:
     folder.chmod(mode)

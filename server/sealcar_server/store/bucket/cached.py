@@ -14,7 +14,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import WrongStateError
+from sealcar.errors import NotAuthenticError, WrongStateError
 from sealcar_server.sealing.layout import SEGMENT
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ _MAGIC: Final = b"sealcar1"
 _BLOCK: Final = 4096
 # what a file takes besides, for the extents of a file with holes
 _EXTENTS: Final = 8192
+# more than any service takes for one object
+_LARGEST: Final = 64 << 40
 # states of a piece
 NONE, THERE, TAKEN = 0, 1, 2
 
@@ -140,6 +142,18 @@ class Cached:
         if self.file is None:
             raise WrongStateError("the sealed file is closed")
         return self.file
+
+
+def require_possible(size: int) -> None:
+    """Refuse a size that a bucket may tell and no object has: each piece takes memory.
+
+    Raises:
+        NotAuthenticError: it is too large.
+    """
+    if size > _LARGEST:
+        raise NotAuthenticError(
+            f"the bucket says that a payload has {size} bytes: none is so large"
+        )
 
 
 def size_in(fd: int) -> int | None:

@@ -26,7 +26,7 @@ from sealcar.errors import (
 )
 from sealcar_server.store.bucket.arrivals import Arrivals
 from sealcar_server.store.bucket.bucket_file import BucketFile
-from sealcar_server.store.bucket.cached import PIECE, THERE
+from sealcar_server.store.bucket.cached import PIECE, THERE, require_possible
 from sealcar_server.store.bucket.choosing import LONGEST, Choosing, Job
 from sealcar_server.store.bucket.keeping import keep
 
@@ -82,12 +82,14 @@ class Fetcher(Closing):
 
         Raises:
             NotFoundError: it was found to be gone, and still is.
-            NotAuthenticError, StorageError: the cache can't be used.
+            NotAuthenticError: no object is so large, or the cache can't be used.
+            StorageError: the cache can't be used.
             UnavailableError: the daemon is stopping.
         """
         if key in self._changed:
             size, etag = self._source.size(key)
             self._changed.discard(key)
+        require_possible(size)
         with self._lock:
             if self._closing:
                 raise _stopping()
@@ -138,6 +140,7 @@ class Fetcher(Closing):
     def renewed(self, file: BucketFile, /) -> Cached:
         """Return the copy of what is in the bucket by now; raises as `Source.size`."""
         size, etag = self._source.size(file.key)
+        require_possible(size)
         with self._lock:
             if file.over or etag == file.cached.etag:
                 return file.cached
