@@ -60,7 +60,7 @@ class Arrivals:
         Of the latter what is in that half, too, makes room.
         """
         most = self._most if asked else self._most // 2
-        if asked and self._memory + PIECE > most and len(self._idle) * PIECE > most // 2:
+        while asked and self._memory + PIECE > most and len(self._idle) * PIECE > most // 2:
             self.drop(*next(iter(self._idle)))
         count = min(count, max(0, most - self._memory) // PIECE)
         self._memory += count * PIECE
