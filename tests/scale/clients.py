@@ -108,17 +108,16 @@ def reader(language: str, socket: Path, streams: int, largest: int) -> Command:
     return Command((*made, *arguments), {"SEALCAR_SOCKET": str(socket)})
 
 
-def stand_in(bucket: Bucket, payloads: Mapping[str, int], habits: Habits = HABITS) -> Command:
+def stand_in(bucket: Bucket, payloads: Mapping[str, int]) -> Command:
     """Return what fetches objects of a bucket as a node does, and drops them.
 
     Args:
         bucket: to be read.
         payloads: sizes of the objects, by path.
-        habits: of nodes.
     """
     made = str(c_programs.program("scale_node"))
     place = (bucket.link.address, str(bucket.port))
-    way = (str(habits.connections), str(habits.piece))
+    way = (str(HABITS.connections), str(HABITS.piece))
     objects = [word for path, size in payloads.items() for word in (path, str(size))]
     return Command((made, *place, *way, *objects), {})
 

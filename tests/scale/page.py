@@ -28,7 +28,6 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "scale.md"
 KEPT: Final = Path(__file__).with_name("report.json")
 MACHINE: Final = ("cpu", "cores", "memory", "kernel", "file_system", "python")
 _ROLES: Final = ("daemons", "readers", "server")
-_GBIT: Final = 1e9 / 8
 
 
 def main() -> None:
@@ -144,7 +143,7 @@ def _fleet(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     first, last = rows[0], rows[-1]
     bound, share = (
-        f"{row['rate'] / _GBIT:g} Gbit/s" if row["rate"] else "as fast as the machine is"
+        f"{row['rate'] / paper.GBIT:g} Gbit/s" if row["rate"] else "as fast as the machine is"
         for row in (first, last)
     )
     yield ""
