@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -396,6 +397,20 @@ def test_asking_again_and_again_for_what_is_gone_costs_no_more_requests(
             if not times:
                 counted.clear()
         assert not counted
+
+
+def test_of_two_that_publish_the_very_same_manifest_the_first_ones_payloads_are_meant(
+    both: tuple[Running, Running, str], s3_server: BucketServer
+) -> None:
+    one, two, bucket = both
+    staged = [running.store.stage("ocr", "1") for running in (one, two)]
+    for staging in staged:
+        os.close(staging.create_payload("det", "onnx", "model.onnx"))
+    staged[0].publish(b"the same", 7)
+    before = {key: s3_server.content(bucket, key) for key in s3_server.keys(bucket)}
+    with staged[1], pytest.raises(ConflictError):
+        staged[1].publish(b"the same", 7)
+    assert {key: s3_server.content(bucket, key) for key in s3_server.keys(bucket)} == before
 
 
 def test_an_equal_asset_of_another_package_is_copied_by_the_service(

@@ -68,23 +68,29 @@ class Publishing:
         """
         beside = self.of.references(number, manifest)
         key = self.of.manifest(number)
+        if self._is_there(number):
+            # perhaps by this very manifest, as a sealed export's: its references stay what they are
+            raise self._late(number)
         self.parts.objects.write(beside, references.serialise(places))
         try:
             etag = self.parts.objects.create(key, manifest)
         except ConflictError:
-            self.numbers.changed(self.of)
-            self.parts.small.forget(key)
             self._remove([beside])
-            raise ConflictError(f"generation {number} was published by another") from None
+            raise self._late(number) from None
         self.parts.small.put(key, manifest, etag)
         self._stay(number, [key, beside], places)
         self.numbers.published(self.of, number)
         return BucketGeneration(self.parts, self.of.name, self.of.version, number)
 
+    def _late(self, number: int) -> ConflictError:
+        self.numbers.changed(self.of)
+        self.parts.small.forget(self.of.manifest(number))
+        return ConflictError(f"generation {number} was published by another")
+
     def _stay(self, number: int, keys: list[str], places: Mapping[str, str]) -> None:
         """Take it back if the version was removed or shredded at the same time elsewhere."""
         if self.parts.small.now(self.of.tombstone, MAX_SIZE).data is not None or (
-            number > 1 and not self._followed(number - 1) and self._lacks(places)
+            number > 1 and not self._is_there(number - 1) and self._lacks(places)
         ):
             # somebody may have seen it
             self.parts.departed(self.of, number)
@@ -94,7 +100,7 @@ class Publishing:
             self.numbers.changed(self.of)
             raise ConflictError("the version was removed meanwhile")
 
-    def _followed(self, number: int) -> bool:
+    def _is_there(self, number: int) -> bool:
         try:
             return self.parts.objects.size(self.of.manifest(number))[0] > 0
         except NotFoundError:
