@@ -207,7 +207,6 @@ class Objects(Closing):
     def remove(self, keys: Sequence[str]) -> None:
         """Remove objects; fine if some are gone."""
         if keys:
-            # in the order given: what leads to others goes before them
             self._asking.ask("remove", keys[0], lambda: self._store.delete(list(keys)))
 
     def listed(self, prefix: str) -> list[Listed]:
