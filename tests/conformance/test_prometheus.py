@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from prometheus_client import CollectorRegistry
 from support.daemon import Daemon
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.prometheus import INSTALLED, REASON, Prometheus
+
+from sealcar_server.metrics_bucket import BucketMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +67,15 @@ def labels_of(daemon: Daemon) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name, labels in daemon.metrics():
         found.setdefault(name, set()).update(label for label, _ in labels)
-    return found
+    return found | labels_of_a_bucket()
+
+
+def labels_of_a_bucket() -> dict[str, set[str]]:
+    """Return those of a daemon whose store is in one, once it was asked for something."""
+    registry = CollectorRegistry()
+    BucketMetrics(registry).asked("range", "failed")
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    return {sample.name: set(sample.labels) for sample in samples}
 
 
 def test_a_real_server_scrapes_the_daemon(server: tuple[Prometheus, Daemon]) -> None:
