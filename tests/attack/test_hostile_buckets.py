@@ -13,6 +13,7 @@ from support.buckets import BucketServer, bucket_server
 from support.services import ME, MODEL, REFRESH, Running
 
 from sealcar.errors import (
+    ConflictError,
     DamagedError,
     NotAuthenticError,
     NotFoundError,
@@ -231,6 +232,28 @@ def test_a_note_that_a_version_was_removed_is_believed_under_the_stores_key_only
     with bucket.daemon() as running, pytest.raises(DamagedError):
         running.read(DET)
     assert everything(bucket)
+
+
+@pytest.mark.parametrize("how", ["a tombstone", "what is missing"])
+def test_who_makes_it_look_as_if_a_version_was_removed_gets_no_note_of_that(
+    bucket: Bucket, how: str
+) -> None:
+    with bucket.daemon() as running:
+        transaction = running.begin(ScopeKey("ocr", "1", "det", "late"))
+        staging = transaction.staging
+        staging.link_payload(running.store.generation("ocr", "1", 2), "det", "onnx", "model.onnx")
+        if how == "a tombstone":
+            bucket.put("ocr/1/tombstone", b"x")
+        else:
+            bucket.drop("ocr/1/g/2/manifest.json")
+            for key in bucket.keys("ocr/1/p/"):
+                bucket.drop(key)
+        with pytest.raises(ConflictError, match="removed meanwhile"):
+            staging.publish(b"{}", 3)
+        transaction.abort()
+    # with it, another package could be put in its place
+    assert bucket.keys("ocr/1/removed") == []
+    assert bucket.keys("ocr/1/g/3/") == []
 
 
 def test_references_that_no_store_writes_are_refused(bucket: Bucket) -> None:

@@ -283,6 +283,8 @@ def test_a_version_that_is_removed_while_another_daemon_publishes_stays_removed(
     # nothing is left of it but the numbers that were used
     assert [use.size for use in two.store.clean()] == [0]
     assert two.store.clean() == []
+    # nor is the number used again that somebody may have seen
+    assert one.import_().generation == 3
 
 
 @pytest.mark.parametrize("trouble", ["the answer is lost", "what is checked then can't be"])

@@ -31,8 +31,14 @@ class Departures:
         self._store, self._key, self._seen = store, key, seen
         store.tell(self.note)
 
-    def note(self, name: str, version: str, generation: int) -> None:
+    def note(self, name: str, version: str, generation: int, after: int = 0) -> None:
         """Tell other daemons that a version is removed, of which this was a generation.
+
+        Args:
+            name: of the package.
+            version: of it.
+            generation: up to this one it is removed.
+            after: only if somebody noted that it is removed up to this one; 0: in any case.
 
         Raises:
             ConflictError: others write notes all the time.
@@ -41,7 +47,8 @@ class Departures:
             ExhaustedError, StorageError: it can't be written.
         """
         for _ in range(_ATTEMPTS):
-            if self._noted(name, version) >= generation:
+            noted = self._noted(name, version)
+            if noted >= generation or noted < after:
                 return
             value = {"name": name, "version": version, "removed": generation}
             text = json.dumps(value, separators=(",", ":")).encode()

@@ -164,10 +164,11 @@ class Store(Protocol):
     def write_departure(self, name: str, version: str, data: bytes) -> None:
         """Write that, in place of what was last read; ConflictError if another daemon did."""
 
-    def tell(self, departed: Callable[[str, str, int], None]) -> None:
+    def tell(self, departed: Callable[[str, str, int, int], None]) -> None:
         """Have this called before a generation goes with its version: name, version, number.
 
-        What it raises keeps the version.
+        The last argument is up to which one it has to be known already that the version is
+        removed; 0: it is removed here. What it raises keeps the version.
         """
 
     def look_anew(self, name: str, version: str) -> None:

@@ -209,7 +209,7 @@ class LocalStore(OwnFiles):
     def write_departure(self, name: str, version: str, data: bytes) -> None:
         """Write nothing: there is nobody who would read it."""
 
-    def tell(self, departed: Callable[[str, str, int], None]) -> None:
+    def tell(self, departed: Callable[[str, str, int, int], None]) -> None:
         """Call nobody: there is nobody who would have to know."""
 
     def look_anew(self, name: str, version: str) -> None:

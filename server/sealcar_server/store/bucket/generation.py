@@ -34,11 +34,11 @@ class Departed:
     """Tells whoever wants to be told of generations that go with their version."""
 
     def __init__(self) -> None:
-        self.tell: Callable[[str, str, int], None] = lambda _name, _version, _number: None
+        self.tell: Callable[[str, str, int, int], None] = lambda *_: None
 
-    def __call__(self, of: Version, number: int) -> None:
-        """Tell of one, before it goes; what that raises keeps it."""
-        self.tell(of.name, of.version, number)
+    def __call__(self, of: Version, number: int, after: int = 0) -> None:
+        """Tell of one, before it goes; what that raises keeps it. As `interface.Store.tell`."""
+        self.tell(of.name, of.version, number, after)
 
 
 @dataclass(frozen=True)

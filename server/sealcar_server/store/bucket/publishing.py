@@ -92,8 +92,8 @@ class Publishing:
         if self.parts.small.now(self.of.tombstone, MAX_SIZE).data is not None or (
             number > 1 and not self._is_there(number - 1) and self._lacks(places)
         ):
-            # somebody may have seen it
-            self.parts.departed(self.of, number)
+            # somebody may have seen it; but nobody signs what only the bucket says
+            self.parts.departed(self.of, number, max(number - 1, 1))
             self._remove(keys[:1])
             self.parts.small.put(keys[0], None)
             self._remove(keys[1:])

@@ -191,7 +191,7 @@ class BucketStore(OwnObjects):
         local = LocalStaging(self._root, self._area, of.name, of.version)
         return BucketStaging(local, Publishing(self._parts, self._numbers, of))
 
-    def tell(self, departed: Callable[[str, str, int], None]) -> None:
+    def tell(self, departed: Callable[[str, str, int, int], None]) -> None:
         """Have this called before a generation goes with its version, or as if it had."""
         self._parts.departed.tell = departed
 
