@@ -190,7 +190,7 @@ class Limits:
             "percent of the daemon's time for uids that ask without pause, while another one asks;"
             " 100: as much as they take",
         ),
-    ] = 10
+    ] = 5
     checked_model: Annotated[
         int, Spec(kinds.size(1 << 20), "the largest model, and all that are looked at at a time")
     ] = 1 << 30

@@ -236,3 +236,17 @@ def test_a_traceback_shows_no_local_variable(form: str) -> None:
     )
     assert "RuntimeError" in done.stderr
     assert "abcdcd" not in done.stderr
+
+
+def test_who_hangs_up_before_he_is_looked_at_takes_a_part_of_the_relays_time_and_others_have_turns(
+    abused: Daemon,
+) -> None:
+    begun = time.monotonic()
+    for _ in range(300):
+        connected(abused).close()
+    with connected(abused) as next_one:
+        next_one.settimeout(10)
+        next_one.sendall(PREFACE + b"\0\0\0\4\0\0\0\0\0")
+        assert next_one.recv(9)[3] == 4, "the daemon's own settings"
+    # half a millisecond after each of them that was closed when it was accepted: most of them
+    assert time.monotonic() - begun > 0.05

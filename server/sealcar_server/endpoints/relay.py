@@ -44,6 +44,7 @@ _LINKS: Final = 1024
 _LINKS_OF_ONE: Final = 128
 _FLUSH: Final = 2.0  # seconds for the last bytes, at the end
 _PAUSE: Final = 0.1  # seconds without accepting, when descriptors ran out
+_REST: Final = 0.0005  # the same, after one who hung up: it's the daemon's time that he takes
 _LOOK: Final = 1.0  # seconds between two looks for connections that outlived their process
 _PATIENCE: Final = 10.0  # seconds until the first byte; gRPC clients send theirs at once
 _log: Final = structlog.get_logger("sealcar.relay")
@@ -134,9 +135,9 @@ class Relay:
                 self._selector.register(listener, selectors.EVENT_READ, name)
 
     def _run(self) -> None:
-        paused, looked = False, 0.0
+        pause, looked = 0.0, 0.0
         while not self._stopping:
-            ready = self._selector.select(_PAUSE if paused else _LOOK)
+            ready = self._selector.select(pause or _LOOK)
             answer = self._asked
             # one that comes after the look stays for the next
             if answer is not None:
@@ -146,12 +147,12 @@ class Relay:
                 self._end_with_their_process()
                 self._end_silent(time.monotonic())
                 looked = time.monotonic()
-            if paused:
+            if pause:
                 self._listen()
-                paused = False
+                pause = 0.0
             for key, events in ready:
                 if isinstance(key.data, str):
-                    paused = not self._accept_one(key.fileobj, key.data) or paused  # type: ignore[arg-type]  # a listener
+                    pause = max(pause, self._accept_one(key.fileobj, key.data))  # type: ignore[arg-type]  # a listener
                 elif isinstance(key.data, Arrival):
                     self._hear(key.data)
                 else:
@@ -179,33 +180,37 @@ class Relay:
         if link is not None and link in self._links and not link.move(fd, events):
             self._close(link)
 
-    def _accept_one(self, listener: sockets.socket, name: str) -> bool:
-        """Take a connection in. False: out of descriptors, so none for a while.
+    def _accept_one(self, listener: sockets.socket, name: str) -> float:
+        """Take a connection in, and return for how many seconds listeners are ignored now.
 
         One only: those that are open have their turn before the next.
         """
         try:
-            self._accept(listener.accept()[0], name)
+            if self._accept(listener.accept()[0], name):
+                return 0.0
+            pause = _REST
         except (BlockingIOError, ConnectionError):
-            return True
+            return 0.0
         except OSError as error:
             _log.warning("no connection can be accepted", error=error.strerror)
-            self._ignore_listeners()
-            return False
-        return True
+            pause = _PAUSE
+        self._ignore_listeners()
+        return pause
 
-    def _accept(self, client: sockets.socket, name: str) -> None:
+    def _accept(self, client: sockets.socket, name: str) -> bool:
+        """Take one in; False: he hung up before."""
         client.settimeout(0)
         first = said(client)
         if first is Said.END:
             client.close()
-            return
+            return False
         with closed_if_refused(client, name, self._lines):
             uid = self._places.enter(principal_of(client, name))
             if first is Said.NOTHING:
                 self._await(client, name, uid)
             else:
                 self._open(client, name, uid)
+        return True
 
     def _await(self, client: sockets.socket, listener: str, uid: int) -> None:
         """Wait for the first byte of one that was counted in."""
