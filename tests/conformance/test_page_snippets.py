@@ -179,7 +179,7 @@ C: Final = """
 #include "sealcar.h"
 #include "abi.h"
 struct api {
-    OrtStatus *(*SessionOptions_SetEpContextDataReadFunc)(OrtSessionOptions *, read_named, void *);
+    OrtStatus *(*SessionOptionsSetEpContextDataReadFunc)(OrtSessionOptions *, read_named, void *);
 };
 extern const OrtApiBase *OrtGetApiBase(void);
 int shown(const struct api *api, OrtSessionOptions *options)
