@@ -855,9 +855,8 @@ OrtStatus *sealcar_write_named_buffer(void *state, const char *name, const void 
     if (!name || (!data && n))
         return new_status(t->client->api, ORT_INVALID_ARGUMENT,
                           "the write callback got no name or no data");
-    if (sealcar_write(t, name, SEALCAR_BLOB, data, n, &e))
-        return new_status(t->client->api, ORT_FAIL, e.text);
-    return NULL;
+    int wrong = sealcar_write(t, name, SEALCAR_BLOB, data, n, &e);
+    return wrong ? new_status(t->client->api, ORT_FAIL, e.text) : NULL;
 }
 
 OrtStatus *sealcar_set_read(sealcar_scope *s, OrtSessionOptions *options) {
