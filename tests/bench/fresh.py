@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import select
-import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from bench import processes
-from bench.interrupts import held
+from bench import processes, told
 from bench.quiet import Quiet
-from support.daemon import environment
 
 from sealcar.benching import usage
 from sealcar.benching.caches import touch_free_memory
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator, Mapping
 
     from sealcar.benching.usage import Counters, Memory
@@ -99,49 +97,20 @@ class Program:
     @contextmanager
     def ready(self) -> Iterator[subprocess.Popen[str]]:
         """Have a process that is ready; it ends with the block."""
-        process: subprocess.Popen[str] | None = None
-        try:
-            with held():
-                process = subprocess.Popen(
-                    self.command,
-                    env=environment(self.variables),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    # an interrupt from a terminal is for the parent, which ends this one
-                    process_group=0,
-                )
-            _line(process)
+        with told.ready([(self.command, self.variables)]) as (process,):
             self.before()
             yield process
-        except BaseException:
-            if process:
-                process.kill()
-            raise
-        finally:
-            if process:
-                process.communicate()
 
     @staticmethod
     def go(
         process: subprocess.Popen[str], meanwhile: Callable[[], None] | None = None
     ) -> dict[str, float]:
         """Have it work, and return the seconds to each stage; meanwhile, look every few ms."""
-        assert process.stdin
+        told.go(process)
         assert process.stdout
-        process.stdin.write("go\n")
-        process.stdin.flush()
         while meanwhile and not select.select([process.stdout], [], [], _LOOK)[0]:
             meanwhile()
-        stages: Any = json.loads(_line(process))
+        stages: Any = json.loads(told.line(process))
         if meanwhile:
             meanwhile()
         return {str(stage): float(seconds) for stage, seconds in stages.items()}
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"{process.args!r} ended without an answer, code {process.wait()}")
-    return line

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.interrupts import held
+from bench import told
 from support import c_programs
-from support.daemon import environment
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT
 
 from sealcar_server.store.bucket.cached import PIECE
@@ -20,6 +18,7 @@ from sealcar_server.store.bucket.choosing import LONGEST
 from sealcar_server.store.bucket.fetching import PARALLEL
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator, Mapping, Sequence
 
     from scale.bucket import Bucket
@@ -93,10 +92,8 @@ class Together:
     def go(self) -> list[Done]:
         """Have all of them work, and return what each did, in their order."""
         for each in self._running:
-            assert each.stdin
-            each.stdin.write("go\n")
-            each.stdin.flush()
-        return [_done(json.loads(_line(each))) for each in self._running]
+            told.go(each)
+        return [_done(json.loads(told.line(each))) for each in self._running]
 
 
 def reader(language: str, socket: Path, streams: int, largest: int) -> Command:
@@ -125,38 +122,9 @@ def stand_in(bucket: Bucket, payloads: Mapping[str, int]) -> Command:
 @contextmanager
 def together(commands: Sequence[Command]) -> Iterator[Together]:
     """Have processes that are ready; they end with the block."""
-    running: list[subprocess.Popen[str]] = []
-    try:
-        for command in commands:
-            with held():
-                process = subprocess.Popen(
-                    command.words,
-                    env=environment(command.variables),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    process_group=0,
-                )
-                running.append(process)
-        for process in running:
-            _line(process)
+    with told.ready([(each.words, each.variables) for each in commands]) as running:
         yield Together(running)
-    except BaseException:
-        for process in running:
-            process.kill()
-        raise
-    finally:
-        for process in running:
-            process.communicate()
 
 
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"{process.args!r} ended without an answer, code {process.wait()}")
-    return line
-
-
-def _done(told: Mapping[str, Any]) -> Done:
-    return Done(**{**told, "first": tuple(told.get("first", ()))})
+def _done(said: Mapping[str, Any]) -> Done:
+    return Done(**{**said, "first": tuple(said.get("first", ()))})

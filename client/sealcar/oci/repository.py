@@ -198,7 +198,7 @@ class Repository(Closing):
             yield
         except TimedOutError:
             raise  # it wouldn't hear that either
-        except Exception:
+        except Exception:  # whatever ended it goes on to the caller
             with suppress(SealcarError):
                 self._line.do_request(place, "DELETE", data=b"").close()
             raise
