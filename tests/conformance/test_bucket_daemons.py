@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import trustme
 from support import disk, pages
-from support.buckets import SECRET, Trouble
+from support.buckets import SECRET, Trouble, no_trouble
 from support.daemon import Daemon, answer, run_command
 from support.onnx_bytes import TINY, model_around
 from support.payload_packages import COMPONENT, VARIANT, PlannedBytes, PlannedPackage, varied
@@ -57,11 +57,6 @@ def pair(s3_server: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> I
     made = Pair(folder, s3_server)
     with made.one, made.two:
         yield made
-
-
-def nothing(_method: str, _path: str) -> str:
-    """Make no trouble."""
-    return ""
 
 
 class Behind:
@@ -279,7 +274,7 @@ def test_a_daemon_that_is_killed_while_it_publishes_leaves_what_was_there(
     trouble.wanted = wanted
     with pytest.raises(SealcarError):
         add(daemon, "kept", "compiled")
-    trouble.wanted = nothing
+    trouble.wanted = no_trouble
     assert len(behind.payloads()) == 2
     daemon.start()
     assert read(daemon, "kept") == TINY
@@ -310,7 +305,7 @@ def test_a_bucket_that_cant_be_reached_is_told_and_what_is_here_is_served(behind
             assert "s3:" not in str(caught.value)
             assert daemon.metric("sealcar_bucket_requests_total", kind="read", outcome="failed") > 0
         finally:
-            trouble.wanted = nothing
+            trouble.wanted = no_trouble
         assert client.scope("here", COMPONENT, VARIANT).read("blob") == CANARY
         assert _bucket(daemon, 0) == "ok"
 

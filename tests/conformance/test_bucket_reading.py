@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from support.buckets import Trouble
+from support.buckets import Trouble, no_trouble
 from support.daemon import Daemon, answer, environment
 from support.far_objects import until
 from support.payload_packages import COMPONENT, VARIANT, publish, varied
@@ -36,11 +36,6 @@ reader.read_into(bytearray(reader.size), reader.size)
 SETTINGS: Final = {"store.patience": f"{PATIENCE}s", "store.cache_size": "64MiB"} | {
     "daemon.drain_timeout": "1s"
 }
-
-
-def nothing(_method: str, _path: str) -> str:
-    """Make no trouble."""
-    return ""
 
 
 class Far:
@@ -94,7 +89,7 @@ def far(s3_server: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(autouse=True)
 def untroubled(far: Far) -> Iterator[None]:
     yield
-    far.trouble.wanted = nothing
+    far.trouble.wanted = no_trouble
 
 
 def payloads_only(what: str) -> Callable[[str, str], str]:
@@ -153,7 +148,7 @@ def test_a_bucket_that_stays_bad_is_an_error_in_time_and_hurts_nobody_else(far: 
             failing.result(20)
     assert time.monotonic() - begun < 10 * PATIENCE
     assert caught.value.place.payload == "big"
-    far.trouble.wanted = nothing
+    far.trouble.wanted = no_trouble
     assert far.read("bad") == BIG
 
 
@@ -165,7 +160,7 @@ def test_a_read_that_the_bucket_fails_on_the_way_ends_with_an_error(far: Far) ->
     )
     with pytest.raises(StorageError, match="answers 503"):
         far.read("midway")
-    far.trouble.wanted = nothing
+    far.trouble.wanted = no_trouble
     assert far.read("midway") == BIG
 
 
@@ -258,6 +253,6 @@ def test_a_daemon_stops_while_its_bucket_doesnt_answer(far: Far) -> None:
         assert time.monotonic() - begun < 10
         with pytest.raises(SealcarError):
             reading.result(20)
-    far.trouble.wanted = nothing
+    far.trouble.wanted = no_trouble
     far.daemon.start()
     assert far.read("stopping") == BIG

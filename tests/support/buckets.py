@@ -127,6 +127,11 @@ def bucket_server(folder: Path) -> Iterator[BucketServer]:
         server.operator.close()
 
 
+def no_trouble(_method: str, _path: str) -> str:
+    """Pass every request on."""
+    return ""
+
+
 class Trouble:
     """Passes requests on to a server, but for those that trouble was made for.
 
@@ -145,7 +150,7 @@ class Trouble:
 
     def __init__(self, port: int, tls: SSLContext | None = None) -> None:
         self.seen: list[tuple[str, str]] = []
-        self.wanted: Callable[[str, str], str] = lambda _method, _path: ""
+        self.wanted: Callable[[str, str], str] = no_trouble
         trouble = self
 
         class Handler(BaseHTTPRequestHandler):
