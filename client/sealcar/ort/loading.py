@@ -16,6 +16,7 @@ from sealcar.ort import (
     fitting,
     models,
     options,
+    packing,
     probing,
     runtime,
     scopes,
@@ -108,10 +109,10 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
             the only one that any provider can run: see `sealcar.ort.select`.
         version: store version; empty: the current one.
         generation: 0: the newest.
-        session_options: the caller's; the package's are added where they are harmless. New ones for
-            each model with external initializers, whose memory lives as long as they do, and which
-            the runtime would take for those of any other model by their names: let them go after
-            loading.
+        session_options: the caller's; the package's are added where they are harmless, and weights
+            are packed in parallel if neither says how. New ones for each model with external
+            initializers, whose memory lives as long as they do, and which the runtime would take
+            for those of any other model by their names: let them go after loading.
         providers: as InferenceSession takes them.
         initializers: where external weights of a variant in a store lie. "private", the default:
             in memory of this process. "shared": in memory that every process uses which loads them
@@ -198,6 +199,7 @@ def _load(
     if known:
         probing.check_read(own, source.ep)
     configuration.apply(own, _of_package(source), entries)
+    packing.prefer_parallel(own)
     with _expecting(source):
         model = models.read(source)
         # what the runtime is asked meanwhile takes no time of its own
