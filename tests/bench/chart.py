@@ -42,6 +42,7 @@ _BLOB: Final = {
 }
 _LOADS: Final = {
     trial.PLAINLY: PLAIN,
+    trial.TUNED_PLAINLY: PLAIN,
     loads.IN_PROCESS: OTHER,
     trial.BY_TMPFS: OTHER,
     trial.PRIVATE: OURS,

@@ -142,7 +142,7 @@ def _conditions(figures: Figures, subject: Subject) -> dict[str, str]:
 
 def _seconds(setting: Setting, form: Form) -> float:
     """Return about how long it takes: every load begins with a process that imports the runtime."""
-    ways, each = 6, 0.8 + _mebibytes(setting, form) / 256
+    ways, each = 7, 0.8 + _mebibytes(setting, form) / 256
     return 4 + ways * each * (1 if setting.quick else 2 * (setting.rounds + 1))
 
 

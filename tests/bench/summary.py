@@ -60,10 +60,12 @@ FIGURES: Final[Mapping[str, Divided]] = {
     **{
         name: Divided(part, way, INFERENCE, trial.PLAINLY)
         for name, (part, way) in {
+            "load_onnx_plain_with_options_vs_plain": ("load-onnx", trial.TUNED_PLAINLY),
             "load_onnx_private_vs_plain": ("load-onnx", trial.PRIVATE),
             "load_onnx_shared_first_vs_plain": ("load-onnx", trial.SHARED_FIRST),
             "load_onnx_shared_next_vs_plain": ("load-onnx", trial.SHARED_NEXT),
             "load_compiled_vs_plain": ("load-compiled", trial.PRIVATE),
+            "load_ort_plain_with_options_vs_plain": ("load-ort", trial.TUNED_PLAINLY),
             "load_ort_vs_plain": ("load-ort", trial.PRIVATE),
         }.items()
     },

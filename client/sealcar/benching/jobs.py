@@ -21,6 +21,7 @@ MEMORY: Final = "/dev/shm"  # noqa: S108  (files in memory are what is compared 
 PREFIX: Final = "sealcar-bench-"
 
 PLAIN: Final = "sealcar.benching.loaders:plain"
+TUNED: Final = "sealcar.benching.loaders:tuned"
 SEALED: Final = "sealcar.benching.loaders:sealed"
 TMPFS: Final = "sealcar.benching.loaders:tmpfs"
 

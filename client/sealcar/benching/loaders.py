@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sealcar.benching import scratch
 from sealcar.client import connect
-from sealcar.ort import configuration, runtime
+from sealcar.ort import configuration, packing, runtime
 from sealcar.ort import options as tables
 from sealcar.ort.loading import load
 from sealcar.transfer.descriptors import Exported
@@ -37,6 +37,12 @@ def providers(job: Job) -> list[str] | None:
 
 def plain(job: Job, options: SessionOptions, _clock: Clock, /) -> Session:
     """Load the file as anybody would."""
+    return _of_file(job.model, job, options)
+
+
+def tuned(job: Job, options: SessionOptions, _clock: Clock, /) -> Session:
+    """Load the file as anybody could who sets the options that a sealed load sets by itself."""
+    packing.prefer_parallel(options)
     return _of_file(job.model, job, options)
 
 

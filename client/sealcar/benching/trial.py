@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sealcar.benching import machine, rounds
 from sealcar.benching.figures import alike
-from sealcar.benching.jobs import MEMORY, PLAIN, READY, SEALED, TMPFS, Job
+from sealcar.benching.jobs import MEMORY, PLAIN, READY, SEALED, TMPFS, TUNED, Job
 from sealcar.benching.sampling import Place, Way
 
 if TYPE_CHECKING:
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from sealcar.benching.subjects import Subject
 
 PLAINLY: Final = "plain"
+TUNED_PLAINLY: Final = "plain, with the options that sealcar sets"
 PRIVATE: Final = "sealcar, private"
 SHARED_FIRST: Final = "sealcar, shared, first worker"
 SHARED_NEXT: Final = "sealcar, shared, next worker"
 BY_TMPFS: Final = "decrypted to tmpfs, then plain"
 # by their names in the report
 _RATIOS: Final = {
+    "plain_with_options_vs_plain": TUNED_PLAINLY,
     "private_vs_plain": PRIVATE,
     "shared_first_vs_plain": SHARED_FIRST,
     "shared_next_vs_plain": SHARED_NEXT,
@@ -122,7 +124,10 @@ def ways(subject: Subject, daemon: Daemon, wish: Wish) -> list[Way]:
     in_store = replace(plain, files=(), beside=len(subject.sealed) > 1)
     private = replace(in_store, loader=SEALED)
     shared = replace(private, initializers="shared")
-    found = [Way(PLAINLY, plain), Way(PRIVATE, private, daemon.key_at_hand)]
+    found = [Way(PLAINLY, plain)]
+    if not wish.plugin:  # the options are for the CPU
+        found.append(Way(TUNED_PLAINLY, replace(plain, loader=TUNED)))
+    found.append(Way(PRIVATE, private, daemon.key_at_hand))
     if subject.weights:
         if daemon.admin is not None:
             found.append(Way(SHARED_FIRST, shared, daemon.nothing_shared))
