@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _COUNTS: Final = (1, 10, 100, 1000, 10_000)
 _PROGRAM: Final = str(Path(__file__).with_name("store_reader.py"))
 _ROLES: Final = {"list": "list all packages", "read": "open one and read"}
+_FIRST: Final = "list all packages, for the first time"
 
 
 def _run(setting: Setting) -> list[Row]:
@@ -41,12 +42,15 @@ def _with(folder: Path, count: int, setting: Setting) -> list[Row]:
         with daemon.connect() as client:
             publish(client, [Bulk("small", SMALL)])
         fill(daemon.store, PACKAGE, count - 1)
-        return compare([_way(role, daemon) for role in _ROLES], setting, watch=False)
+        # afterwards the daemon remembers what manifests come to
+        first = compare([_way("list", daemon, _FIRST)], replace(setting, rounds=1), watch=False)
+        ways = [_way(role, daemon, name) for role, name in _ROLES.items()]
+        return first + compare(ways, setting, watch=False)
 
 
-def _way(role: str, daemon: Daemon) -> Way:
+def _way(role: str, daemon: Daemon, name: str) -> Way:
     command = (sys.executable, _PROGRAM, str(daemon.socket), role)
-    return Way(_ROLES[role], Program(command, SMALL, {"daemon": daemon.pid}))
+    return Way(name, Program(command, SMALL, {"daemon": daemon.pid}))
 
 
 def _seconds(setting: Setting) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import json
 from typing import TYPE_CHECKING
 
+from sealcar_server.sealing.fields import b64, unb64
 from sealcar_server.store.generation import MANIFEST
 
 if TYPE_CHECKING:
@@ -12,19 +13,29 @@ if TYPE_CHECKING:
 
 
 def fill(store: Path, package: str, count: int) -> None:
-    """Have `count` packages beside one, each with the manifest of that one.
+    """Have `count` packages beside one, each with that one's manifest, but with a name of its own.
 
-    They can be listed and nothing else: the record in the manifest says another name.
+    They can be listed and nothing else: nobody's key was there.
 
     Args:
         store: its directory; a daemon may be serving it.
         package: that was published there, once.
         count: how many.
     """
-    (manifest,) = (store / package).rglob(MANIFEST)
-    generation = manifest.parent.relative_to(store / package)
+    (path,) = (store / package).rglob(MANIFEST)
+    generation = path.parent.relative_to(store / package)
+    manifest = json.loads(path.read_bytes())
+    sealed = manifest["additional_metadata"]["sealcar"]
+    pointer = json.loads((store / package / "current").read_bytes())
+    texts = unb64(sealed["record"]), unb64(pointer["record"])
     for number in range(count):
-        place = store / f"p{number:05}"
+        name = f"p{number:05}"
+        place = store / name
         (place / generation).mkdir(parents=True, mode=0o700)
-        os.link(manifest, place / generation / MANIFEST)
-        os.link(store / package / "current", place / "current")
+        sealed["record"], pointer["record"] = (_named(text, package, name) for text in texts)
+        (place / generation / MANIFEST).write_text(json.dumps(manifest))
+        (place / "current").write_text(json.dumps(pointer))
+
+
+def _named(text: bytes, old: str, new: str) -> str:
+    return b64(text.replace(f'"name":"{old}"'.encode(), f'"name":"{new}"'.encode(), 1))

@@ -91,6 +91,23 @@ def test_what_cant_be_read_is_listed_unless_something_of_it_is_asked_for(running
     assert "asr@1" not in found(running, Only(component="det"))
 
 
+def test_what_was_listed_before_is_listed_as_it_is_now(running: Running) -> None:
+    def told() -> list[tuple[str, int, int, bool]]:
+        return [(s.version, s.generation, s.size, s.current) for s in running.listing.list(ME)]
+
+    before = told()
+    assert told() == before
+    manifest = running.generation("asr") / "manifest.json"
+    kept = manifest.read_bytes()
+    manifest.write_bytes(b"{}")
+    assert told() == [("1", 1, 0, True), *before[1:]]
+    manifest.write_bytes(kept)
+    assert told() == before
+    running.import_("asr", "2", payloads=BOTH)
+    first, *_ = before
+    assert told() == [(*first[:3], False), ("2", 1, 2 * first[2], True), *before[1:]]
+
+
 def test_shared_assets_are_counted_and_their_bytes_too(running: Running) -> None:
     package = AssetPackage.with_weights()
     package.import_into(running, "shared", "1")

@@ -89,3 +89,28 @@ def test_without_the_kernels_call_the_steps_are_taken_one_by_one(
     assert open_beneath(below.fd, ["a", "b", "file"], os.O_RDONLY) is None
     with os.fdopen(below.open_below("a", "b", "file"), "rb") as file:
         assert file.read() == b"within"
+
+
+@pytest.mark.parametrize("call", [437, 9999], ids=["in one call", "step by step"])
+def test_a_directory_some_steps_down_is_entered_and_never_through_a_link(
+    below: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    monkeypatch.setattr("sealcar_server.store.beneath._OPENAT2", call)
+    (tmp_path / "root" / "link").symlink_to(tmp_path / "root" / "a")
+    before = descriptors(os.getpid())
+    with below.enter("a", "b") as directory:
+        assert directory.names() == ["file"]
+    for steps in (("link", "b"), ("a", "b", "file"), ("a", "b", "file", "c")):
+        with pytest.raises(NotAuthenticError):
+            below.enter(*steps)
+    with pytest.raises(NotFoundError):
+        below.enter("a", "nothing")
+    with pytest.raises(InvalidNameError):
+        below.enter("a", "..")
+    assert descriptors(os.getpid()) == before
+
+
+def test_a_small_file_some_steps_down_is_read_up_to_its_limit(below: Directory) -> None:
+    assert below.read_below("a", "b", "file", limit=6) == b"within"
+    with pytest.raises(NotAuthenticError, match="longer than 5 bytes"):
+        below.read_below("a", "b", "file", limit=5)

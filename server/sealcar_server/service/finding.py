@@ -93,9 +93,18 @@ def find(place: Generation) -> Found:
         UnknownFormatError: sealcar didn't seal it, or a newer one did.
     """
     found = parsed(place.manifest(), lambda _: place)
-    if found.record.transit is not None:
-        raise NotAuthenticError("a package in transit lies in the store: import it")
+    _refuse_transit(found.record)
     return found
+
+
+def _refuse_transit(sealed: SealRecord) -> None:
+    """Make sure that a record belongs into a store.
+
+    Raises:
+        NotAuthenticError: it is of a package on its way to one.
+    """
+    if sealed.transit is not None:
+        raise NotAuthenticError("a package in transit lies in the store: import it")
 
 
 def parsed(data: bytes, place: Callable[[SealRecord], Generation]) -> Found:
@@ -109,10 +118,21 @@ def parsed(data: bytes, place: Callable[[SealRecord], Generation]) -> Found:
         NotAuthenticError: no sealcar wrote it.
         UnknownFormatError: sealcar didn't seal it, or a newer one did.
     """
+    manifest, text, tag, sealed = _read(data)
+    return Found(place(sealed), data, manifest, text, tag, sealed)
+
+
+def record_in(data: bytes) -> SealRecord:
+    """Return the record in the manifest of a generation, wherever that lies; raises as `find`."""
+    *_, sealed = _read(data)
+    _refuse_transit(sealed)
+    return sealed
+
+
+def _read(data: bytes) -> tuple[dict[str, JsonValue], bytes, bytes, SealRecord]:
     manifest = parsed_object(data)
     text, tag = record.open_envelope(manifest)
-    sealed = record.parse(text)
-    return Found(place(sealed), data, manifest, text, tag, sealed)
+    return manifest, text, tag, record.parse(text)
 
 
 def parsed_object(data: bytes) -> dict[str, JsonValue]:

@@ -10,8 +10,9 @@ from sealcar.errors import DamagedError, NotFoundError, StorageError
 from sealcar_server.access.audit.trail import UNAUDITED, Trail
 from sealcar_server.access.policy import Right
 from sealcar_server.sealing import agreement
+from sealcar_server.service.by_content import ByContent
 from sealcar_server.service.failing import during
-from sealcar_server.service.finding import find
+from sealcar_server.service.finding import find, record_in
 from sealcar_server.service.summaries import summarise
 from sealcar_server.service.values import PackageSummary
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.principal import Principal
     from sealcar_server.service.finding import Found
     from sealcar_server.service.pointer import Pointers
+    from sealcar_server.store.generation import Generation
     from sealcar_server.store.interface import Store
 
 MAX_PAGE: Final = 1000
@@ -61,6 +63,8 @@ class Listing:
         self, policy: Rules, store: Store, pointers: Pointers, trail: Trail = UNAUDITED
     ) -> None:
         self._policy, self._store, self._pointers, self._trail = policy, store, pointers, trail
+        # to read manifests takes the larger part of a listing, and Python's lock from other threads
+        self._summaries = ByContent(_summary_in)
 
     def list(
         self,
@@ -118,15 +122,27 @@ class Listing:
         number = 0
         try:
             number = self._store.newest(name, version)
-            found = find(self._store.generation(name, version, number))
+            summary = self._made(principal, self._place(name, version, number), only)
         except (DamagedError, NotFoundError, StorageError):
             unreadable = PackageSummary(name, version, number, current, 0, 0, 0, 0)
             return None if only.component or only.ep else unreadable
+        if summary is None:
+            return None
+        # the place is believed, not the record: it hasn't been authenticated
+        return replace(summary, name=name, version=version, generation=number, current=current)
+
+    def _place(self, name: str, version: str, number: int) -> Generation:
+        if not number:
+            raise NotFoundError("no complete generation")
+        return self._store.place(name, version, number)
+
+    def _made(self, principal: Principal, place: Generation, only: Only) -> PackageSummary | None:
+        if not only.component and not only.ep:
+            return self._summaries.of(place.manifest())
+        found = find(place)
         if not self._has(principal, found, only):
             return None
-        summary = summarise(found.record, current=current)
-        # the place is believed, not the record: it hasn't been authenticated
-        return replace(summary, name=name, version=version, generation=number)
+        return summarise(found.record, current=False)
 
     def _has(self, principal: Principal, found: Found, only: Only) -> bool:
         """Tell whether a package has what is asked for, in components that the caller may see."""
@@ -145,3 +161,7 @@ class Listing:
             for one in found.record.variants
             if one.component in wanted
         )
+
+
+def _summary_in(manifest: bytes) -> PackageSummary:
+    return summarise(record_in(manifest), current=False)

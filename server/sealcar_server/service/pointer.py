@@ -20,6 +20,7 @@ from sealcar_server.access.policy import unknown_package
 from sealcar_server.sealing.fields import Fields
 from sealcar_server.sealing.strictjson import strict_json
 from sealcar_server.service import tagged
+from sealcar_server.service.by_content import ByContent
 from sealcar_server.service.departures import Departures
 from sealcar_server.service.tombstones import Tombstones
 from sealcar_server.service.turns import Turns
@@ -83,6 +84,7 @@ class Pointers:
         self._store, self._key, self._seen = store, key, seen
         self._turns = Turns()
         self._known: dict[str, tuple[bytes, Pointer]] = {}
+        self._claims = ByContent(_claimed)
 
     def claimed(self, name: str) -> str:
         """Return the current version as the pointer claims, unauthenticated; "" if unknown."""
@@ -90,8 +92,7 @@ class Pointers:
             data = self._store.read_current(name)
             if not data:
                 return self._only(name)
-            text, _ = tagged.parsed(data, "current")
-            return Pointer.parse(text).version
+            return self._claims.of(data)
         except (DamagedError, NotFoundError, StorageError):
             return ""
 
@@ -209,6 +210,12 @@ class Pointers:
         if len(versions) != 1:
             raise NotFoundError("the package has no current version: name one")
         return versions[0]
+
+
+def _claimed(data: bytes) -> str:
+    """Return the version that a pointer names, whoever wrote it."""
+    text, _ = tagged.parsed(data, "current")
+    return Pointer.parse(text).version
 
 
 def _verify(keys: PackageKeys, text: bytes, tag: bytes) -> None:

@@ -45,12 +45,16 @@ class Directory(Closing):
             return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def enter(self, *names: str) -> Directory:
-        """Open the directory below, one step at a time.
+        """Open the directory below.
 
         Raises:
             NotFoundError: there is none.
             NotAuthenticError: a step is a link or no directory.
         """
+        if len(names) > 1:
+            fd = open_beneath(self.fd, [checked(name) for name in names], _DIRECTORY)
+            if fd is not None:
+                return Directory(fd)
         return self._walk(names, make=False)
 
     def ensure(self, *names: str) -> Directory:
@@ -104,11 +108,11 @@ class Directory(Closing):
             NotFoundError: there is none.
             NotAuthenticError: it is longer than `limit`, or no regular file.
         """
-        with storing(shown(name)), os.fdopen(self.open_file(name), "rb") as file:
-            data = file.read(limit + 1)
-        if len(data) > limit:
-            raise NotAuthenticError(f"{shown(name)} is longer than {limit} bytes")
-        return data
+        return _content(self.open_file(name), name, limit)
+
+    def read_below(self, *names: str, limit: int) -> bytes:
+        """Return the bytes of a small file some steps down; as `open_below` and `read`."""
+        return _content(self.open_below(*names), names[-1], limit)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a new file and make it durable; one that can't be written whole is removed."""
@@ -239,6 +243,15 @@ def _regular(fd: int, name: str) -> int:
     if not regular:
         raise NotAuthenticError(f"{shown(name)} is no regular file")
     return fd
+
+
+def _content(fd: int, name: str, limit: int) -> bytes:
+    """Return what is in a file, which is closed; NotAuthenticError if it is longer."""
+    with storing(shown(name)), os.fdopen(fd, "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise NotAuthenticError(f"{shown(name)} is longer than {limit} bytes")
+    return data
 
 
 def checked(name: str) -> str:

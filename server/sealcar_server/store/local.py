@@ -128,8 +128,7 @@ class LocalStore(OwnFiles):
     def is_complete(self, name: str, version: str, number: int) -> bool:
         """Tell whether there is a generation of that number, and its manifest."""
         try:
-            with self._root.enter(name, version, GENERATIONS, str(number)) as generation:
-                os.close(generation.open_file(MANIFEST))
+            os.close(self._root.open_below(name, version, GENERATIONS, str(number), MANIFEST))
         except NotFoundError:
             return False
         return True

@@ -38,8 +38,7 @@ class LocalGeneration:
             NotFoundError: the generation isn't there, or was pruned.
             NotAuthenticError: it is over 16 MiB, or no regular file.
         """
-        with self.enter() as directory:
-            return directory.read(MANIFEST, MAX_MANIFEST)
+        return self.root.read_below(*self._steps, MANIFEST, limit=MAX_MANIFEST)
 
     def open_payload(self, component: str, variant: str, name: str) -> SealedFile:
         """Return a payload's file, open for reading, which the caller owns.

@@ -113,8 +113,7 @@ class OwnFiles(Closing):
     def read_current(self, name: str) -> bytes | None:
         """Return the pointer to the current version as it was written; None if there is none."""
         try:
-            with self._root.enter(store_package(name)) as package:
-                return package.read(CURRENT, MAX_SIZE)
+            return self._root.read_below(store_package(name), CURRENT, limit=MAX_SIZE)
         except NotFoundError:
             return None
 
