@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sealcar.benching.jobs import Job
     from sealcar.ort.runtime import Session, SessionOptions
     from sealcar.publish import PlannedPayload
+    from sealcar.transfer.any_reader import Put
 
 THREADS: Final = 2
 LOADER: Final = "bench.loads_in_process:load"
@@ -113,9 +114,15 @@ class _Reader(AnyReader):
         self._file.close()
 
     def _receive(self, address: int) -> None:
+        whole = (ctypes.c_char * self.size).from_address(address)
+        self._decrypt(memoryview(whole).cast("B"), lambda *_: None)
+
+    def _pass_on(self, put: Put) -> None:
+        self._decrypt(None, put)
+
+    def _decrypt(self, whole: memoryview | None, put: Put) -> None:
         fd, layout = self._file.fileno(), self._layout
         cipher = StreamCipher(KEY, os.pread(fd, layout.params.header, 0))
-        whole = memoryview((ctypes.c_char * layout.plain_size).from_address(address)).cast("B")
         failed: list[BaseException] = []
 
         def work(first: int) -> None:
@@ -125,8 +132,11 @@ class _Reader(AnyReader):
                     span = layout.span(index)
                     sealed = scratch.sealed[: span.size]
                     os.preadv(fd, [sealed], span.at)
-                    target = whole[span.plain_at : span.plain_at + span.plain_size]
+                    target = scratch.plain[: span.plain_size]
+                    if whole is not None:
+                        target = whole[span.plain_at : span.plain_at + span.plain_size]
                     cipher.open(index, sealed, target, last=index == layout.count - 1)
+                    put(span.plain_at, scratch.address_of_plain, span.plain_size)
             except BaseException as error:  # noqa: BLE001  (told by whoever waits)
                 failed.append(error)
 

@@ -72,7 +72,7 @@ class Clock:
         from sealcar.transfer.payloads import PayloadReader  # noqa: PLC0415  (only who connects)
         from sealcar.transfer.reading import Scope  # noqa: PLC0415  (the same)
 
-        for whole in ("_receive", "bring"):
+        for whole in ("_receive", "_pass_on", "bring"):
             _around(PayloadReader, whole, after=lambda _made, reader, *_: self._read(reader.size))
         _around(Scope, "_share", after=lambda made, *_: self._shared(made))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args, overload
 
@@ -17,22 +17,21 @@ from sealcar.ort import (
     models,
     options,
     packing,
+    placing,
     probing,
     runtime,
     scopes,
     selecting,
+    sessions,
 )
 from sealcar.ort import initializers as weights
-from sealcar.ort.adapters import rejections
 from sealcar.ort.ahead import Held
-from sealcar.ort.sessions import sealed_session
 from sealcar.ort.sources import SealedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sealcar.client import Client
-    from sealcar.ort.callbacks import Registration
     from sealcar.ort.runtime import Session, SessionOptions
     from sealcar.ort.sessions import Provider
     from sealcar.ort.sources import Source
@@ -41,11 +40,8 @@ if TYPE_CHECKING:
 Initializers: TypeAlias = Literal["private", "shared"]
 # with it a provider may take a blob from a session that has read it before
 _SHARED: Final = "ep.share_ep_contexts"
-# with these a session goes on using a model's own bytes, if it is in ORT format
-_BORROWING: Final = (
-    "session.use_ort_model_bytes_directly",
-    "session.use_ort_model_bytes_for_initializers",
-)
+# with it a session goes on using a model's own bytes, if it is in ORT format
+_DIRECTLY: Final = "session.use_ort_model_bytes_directly"
 
 
 @overload
@@ -200,32 +196,39 @@ def _load(
         probing.check_read(own, source.ep)
     configuration.apply(own, _of_package(source), entries)
     packing.prefer_parallel(own)
-    with _expecting(source):
-        model = models.read(source)
-        # what the runtime is asked meanwhile takes no time of its own
-        borrows = bool(model.files and not model.blobs) and borrowing.possible(
-            own, providers, entries, model.data, shared=shared
+    with ExitStack() as held:
+        with _expecting(source):
+            model = held.enter_context(models.read(source, mapped=placing.wanted(entries)))
+            # what the runtime is asked meanwhile takes no time of its own
+            lies = bool(model.place or (model.files and not model.blobs))
+            borrows = lies and borrowing.possible(
+                own, providers, entries, model.data, shared=shared
+            )
+            files = weights.fetch(source, model.files)
+        repeated = model.repeated if isinstance(source, SealedSource) else ()
+        reader = scopes.BlobReader(source, model.blobs, partial(Held, source.view, repeated))
+        registration = None
+        if known or model.blobs:
+            if not known:
+                probing.check_read(own, source.ep)
+            registration = adapters.registrar().set_read(own, reader)
+        keeps = entries.get(_DIRECTLY) == "1"
+        given = partial(
+            sessions.make, own=own, providers=providers, registration=registration, keeps=keeps
         )
-        files = weights.fetch(source, model.files)
-    repeated = model.repeated if isinstance(source, SealedSource) else ()
-    reader = scopes.BlobReader(source, model.blobs, partial(Held, source.view, repeated))
-    registration = None
-    if known or model.blobs:
-        if not known:
-            probing.check_read(own, source.ep)
-        registration = adapters.registrar().set_read(own, reader)
-    keeps = any(entries.get(key) == "1" for key in _BORROWING)
-    make = partial(_session, model.data, own, providers, registration, keeps=keeps)
-    copying = partial(_copying, source, own, files, make)
-    with tracing.span("session", ep=source.ep), _expecting(reader):
-        if borrows:
-            if own.optimized_model_filepath:
-                _arrive(source)  # weights that are written into a file go to a system call
-            ways = (make, copying)
-            session = borrowing.session(own, model.weights, files, ways, shared=shared)
-            _arrive(source)
-        else:
-            session = copying()
+        make = partial(given, model.data)
+        copying = partial(_copying, source, own, files, make)
+        with tracing.span("session", ep=source.ep), _expecting(reader):
+            if model.place is not None:
+                session = placing.session(own, model.place, given, in_place=borrows, shared=shared)
+            elif borrows:
+                if own.optimized_model_filepath:
+                    _arrive(source)  # weights that are written into a file go to a system call
+                ways = (make, copying)
+                session = borrowing.session(own, model.weights, files, ways, shared=shared)
+                _arrive(source)
+            else:
+                session = copying()
     if model.blobs and not reader.served and entries.get(_SHARED) != "1":
         raise RuntimeSupportError(
             "the execution provider made a session without asking for the variant's blobs, so they "
@@ -278,22 +281,3 @@ def _of_package(source: Source) -> options.PackageOptions:
         {key: value for key, value in session.items() if key not in resolved},
         scopes.options_in(source, scopes.PROVIDER_OPTIONS),
     )
-
-
-def _session(
-    model: bytes,
-    own: SessionOptions,
-    providers: Sequence[Provider] | None,
-    registration: Registration | None,
-    *,
-    keeps: bool,
-) -> Session:
-    try:
-        return sealed_session()(model, own, providers, registration, keeps=keeps)
-    except Exception as error:  # the runtime's are many, and none is kept from the caller
-        if registration is not None and registration.failure is not None:
-            raise error from registration.failure
-        found = rejections.explain(error)
-        if found is not None:
-            raise found from error
-        raise

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sealcar import onnxscan
+from sealcar.closing import Closing
 from sealcar.errors import InvalidPackageError, RequestError
 from sealcar.names import shown
-from sealcar.ort import initializers, scopes, sources
+from sealcar.ort import initializers, placing, scopes, sources
+from sealcar.ort.sources import SealedSource
 from sealcar.transfer.memory import contains
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from typing_extensions import Buffer
+
     from sealcar.onnxscan import EpContextNode, ModelScan, Tensor
     from sealcar.ort.sources import Source
+    from sealcar.transfer.named import NamedMemory
 
 # the operator's name stands in such a file as it is
 _COMPILED: Final = b"EPContext"
@@ -31,16 +37,17 @@ _HELD_FROM: Final = 3
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Closing):
     """A model, every name in which has been found in the variant.
 
     Attributes:
         name: of its payload.
-        data: as the runtime takes it.
+        data: as the runtime takes it; empty with `place`.
         blobs: the payload of each name that a provider may ask for.
         repeated: those payloads that so many nodes name that they are better decrypted once.
         files: the payload of each external file.
         weights: the tensors that lie in those files.
+        place: where a model in ORT format lies that the runtime is to map.
     """
 
     name: str
@@ -49,10 +56,20 @@ class Model:
     repeated: frozenset[str] = frozenset()
     files: Mapping[str, str] = field(default_factory=dict)
     weights: tuple[Tensor, ...] = ()
+    place: NamedMemory | None = None
+
+    def close(self) -> None:
+        """Let its place go; sessions keep what they map."""
+        if self.place is not None:
+            self.place.close()
 
 
-def read(source: Source) -> Model:
+def read(source: Source, *, mapped: bool = False) -> Model:
     """Read a variant's model, and find all that it refers to.
+
+    Args:
+        source: the variant.
+        mapped: a large model in ORT format may be one that the runtime maps.
 
     Raises:
         InvalidPackageError: it refers to what isn't in the variant.
@@ -60,12 +77,27 @@ def read(source: Source) -> Model:
         SealcarError: the model can't be read.
     """
     name = scopes.model_of(source)
-    data = source.read(name)
-    if onnxscan.is_ort_format(data):
-        try:
-            _check_alone(source, data)
-        except InvalidPackageError as error:
-            raise source.name.placed(error, "open", name) from None
+    place = _place(source, name) if mapped else None
+    if place is None:
+        return _found(source, name, source.read(name))
+    with ExitStack() as stack:
+        stack.enter_context(place)
+        with closing(place.mapped()) as memory, memory.view() as view:
+            if not _is_alone(source, name, view):
+                return _found(source, name, place.read())
+        stack.pop_all()
+    return Model(name, b"", place=place)
+
+
+def _place(source: Source, name: str) -> NamedMemory | None:
+    # the runtime, too, takes a file's name for what is in it
+    if not name.endswith(placing.SUFFIX) or not isinstance(source, SealedSource):
+        return None
+    return source.named(name) if source.size(name) >= placing.LEAST else None
+
+
+def _found(source: Source, name: str, data: bytes) -> Model:
+    if _is_alone(source, name, data):
         return Model(name, data)
     found = onnxscan.scan(data)
     blobs = _blobs(found, source, name)
@@ -79,7 +111,18 @@ def read(source: Source) -> Model:
     )
 
 
-def _check_alone(source: Source, data: bytes) -> None:
+def _is_alone(source: Source, name: str, data: Buffer) -> bool:
+    """Tell whether a model is in ORT format, and then check that it has nothing beside it."""
+    if not onnxscan.is_ort_format(data):
+        return False
+    try:
+        _check_alone(source, data)
+    except InvalidPackageError as error:
+        raise source.name.placed(error, "open", name) from None
+    return True
+
+
+def _check_alone(source: Source, data: Buffer) -> None:
     given = scopes.options_in(source, scopes.SESSION_OPTIONS)
     for key in (scopes.WEIGHTS_FOLDER, scopes.CONTEXT_FILE):
         if given.get(key):

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sealcar.errors import RuntimeSupportError
 from sealcar.ort import runtime
+from sealcar.ort.adapters import rejections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
     from sealcar.ort.callbacks import Registration
-    from sealcar.ort.runtime import SessionOptions
+    from sealcar.ort.runtime import Session, SessionOptions
 
     Provider: TypeAlias = str | tuple[str, Mapping[str, Any]]
 
@@ -28,7 +29,7 @@ def sealed_session() -> type[Any]:
 
         def __init__(
             self,
-            model: bytes,
+            model: str | bytes,
             own: SessionOptions,
             providers: Sequence[Provider] | None,
             registration: Registration | None,
@@ -38,7 +39,7 @@ def sealed_session() -> type[Any]:
             super().__init__(model, own, providers=providers, enable_fallback=0)
             # the runtime's class keeps both for set_providers alone; the options hold the memory
             # of external initializers, which the session has copied
-            self._model_bytes = b""
+            self._model_bytes, self._model_path = b"", None
             self._borrowed = model if keeps else b""
             self._sess_options = self._sess_options_initial = None
             # a provider may ask for a blob again as long as the session lives
@@ -59,3 +60,35 @@ def sealed_session() -> type[Any]:
             )
 
     return SealedSession
+
+
+def make(
+    model: str | bytes,
+    own: SessionOptions,
+    providers: Sequence[Provider] | None,
+    registration: Registration | None,
+    *,
+    keeps: bool,
+) -> Session:
+    """Return a session of a model, or of its path.
+
+    Args:
+        model: itself, or a path to it.
+        own: options of the session.
+        providers: as InferenceSession takes them.
+        registration: of the read callback, if there is one.
+        keeps: the session goes on using the bytes that it is given.
+
+    Raises:
+        RuntimeSupportError: the provider can't do it.
+        Exception: the runtime's own, with the text of what failed in a callback.
+    """
+    try:
+        return sealed_session()(model, own, providers, registration, keeps=keeps)
+    except Exception as error:  # the runtime's are many, and none is kept from the caller
+        if registration is not None and registration.failure is not None:
+            raise error from registration.failure
+        found = rejections.explain(error)
+        if found is not None:
+            raise found from error
+        raise

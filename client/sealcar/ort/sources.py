@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sealcar.transfer.any_scope import AnyScope
+    from sealcar.transfer.named import NamedMemory
     from sealcar.transfer.payloads import PayloadRef
 
 MODEL: Final = "model"
@@ -185,6 +186,18 @@ class SealedSource:
             SealcarError: what went wrong, with scope and name.
         """
         return self._ahead.take(name)
+
+    def named(self, name: str, /) -> NamedMemory | None:
+        """Return a payload in memory that has a path; None where that can't be had.
+
+        Raises:
+            SealcarError: what went wrong, with scope and name.
+        """
+        return self._scope.named(name, shared=self._shared)
+
+    def size(self, name: str, /) -> int:
+        """Return a payload's bytes; raises as `named`."""
+        return self._scope.payload(name).size
 
     def expect(self) -> None:
         """Have the weights on their way before they are asked for, if it is clear whose they are.

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from sealcar import tracing
 from sealcar.closing import Closing
 from sealcar.errors import InvalidRequestError, SealcarError
 from sealcar.transfer.descriptors import Exported
-from sealcar.transfer.memory import new_bytes
+from sealcar.transfer.memory import new_bytes, write
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from sealcar.transfer.scopes import ScopeName
+
+# moves a piece: its offset in the payload, the address where it lies meanwhile, its size
+Put: TypeAlias = Callable[[int, int, int], None]
 
 
 class AnyReader(Closing):
@@ -59,6 +64,28 @@ class AnyReader(Closing):
                 raise InvalidRequestError(f"the buffer has {buffer.size} bytes, not {size}")
             self._fill(buffer.address, buffer.size)
 
+    def write_to(self, descriptor: int, size: int) -> None:
+        """Write the whole payload to the beginning of a file in memory, piece by piece.
+
+        Args:
+            descriptor: of the file; what is in it when this fails, the caller has to drop.
+            size: must be the payload's.
+
+        Raises:
+            InvalidRequestError: the sizes differ.
+            ExhaustedError: the system has no memory left.
+            WrongStateError: read already, closed, or used in a child of fork.
+            SealcarError: what went wrong.
+        """
+        try:
+            with self._span.active():
+                if size != self.size:
+                    raise InvalidRequestError(f"the payload has {self.size} bytes, not {size}")
+                self._pass_on(partial(write, descriptor))
+        except SealcarError as error:
+            self._span.end(error)
+            raise self._scope.placed(error, "transfer", self._name) from error.__cause__
+
     def read(self) -> bytes:
         """Return the whole payload.
 
@@ -73,6 +100,10 @@ class AnyReader(Closing):
     @abstractmethod
     def _receive(self, address: int) -> None:
         """Fill `size` bytes at an address, all of them or wiped; WrongStateError: not once more."""
+
+    @abstractmethod
+    def _pass_on(self, put: Put) -> None:
+        """Have every piece moved from where it lies; WrongStateError: not once more."""
 
     def _fill(self, address: int, size: int) -> None:
         if size != self.size:

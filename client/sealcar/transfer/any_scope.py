@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sealcar import tracing
 from sealcar.errors import NotFoundError, RequestError, SealcarError
 from sealcar.transfer import references
 from sealcar.transfer.forking import ForkLock
 from sealcar.transfer.memory import PrivateMemory
+from sealcar.transfer.named import NamedMemory, filled
 from sealcar.transfer.payloads import MappedPayload
+from sealcar.transfer.segments import SegmentMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from sealcar.transfer.arriving import ArrivingPayload
     from sealcar.transfer.payloads import PayloadRef
     from sealcar.transfer.scopes import OpenedScope, ScopeName
+
+_Form = TypeVar("_Form")
 
 
 class AnyScope(ABC):
@@ -199,9 +203,9 @@ class AnyScope(ABC):
             SealcarError: what went wrong, with scope and name.
         """
         if shared:
-            mapped = self._share(self.payload(name))
-            if mapped is not None:
-                return mapped
+            segment = self._share(self.payload(name), SegmentMemory)
+            if segment is not None:
+                return MappedPayload(segment, self.payload(name).identity)
         identity = self.payload(name).identity
         with self.reader(name) as reader:
             memory = PrivateMemory(reader.size)
@@ -212,6 +216,31 @@ class AnyScope(ABC):
                 raise
         memory.freeze()
         return MappedPayload(memory, identity)
+
+    def named(self, name: str, *, shared: bool = False) -> NamedMemory | None:
+        """Return a payload in memory that has a path, for who takes nothing but files.
+
+        None where there is none to be had: this process can't make it, or can't open it by a path.
+
+        Args:
+            name: of the payload, which isn't empty.
+            shared: in memory that all processes share which ask for it like this; as in `map`. A
+                daemon's that this process may not open by a path is copied.
+
+        Raises:
+            ExhaustedError: the system has no memory left, or the daemon no room for a shared one.
+            SealcarError: what went wrong, with scope and name.
+        """
+        payload = self.payload(name)
+        segment = self._share(payload, NamedMemory) if shared else None
+        if segment is not None:
+            return segment if segment.opens() else segment.copied()
+
+        def fill(descriptor: int) -> None:
+            with self.reader(name) as reader:
+                reader.write_to(descriptor, payload.size)
+
+        return filled(payload.size, fill)
 
     def arriving(self, name: str) -> ArrivingPayload | None:  # noqa: ARG002  (others use it)
         """Return a payload in memory that native code may read before all of it has come.
@@ -224,8 +253,12 @@ class AnyScope(ABC):
         """
         return None
 
-    def _share(self, payload: PayloadRef) -> MappedPayload | None:  # noqa: ARG002  (others use it)
-        """Return a payload in shared memory; None where there is none to be had."""
+    def _share(
+        self,
+        payload: PayloadRef,  # noqa: ARG002  (others use it)
+        form: Callable[[int, int], _Form],  # noqa: ARG002  (the same)
+    ) -> _Form | None:
+        """Return a payload in shared memory, held so; None where there is none to be had."""
         return None
 
     def __repr__(self) -> str:

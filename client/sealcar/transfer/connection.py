@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import socket
@@ -17,6 +16,7 @@ from sealcar._version import __version__
 from sealcar.errors import SealcarError, TimedOutError, UnavailableError, WrongStateError
 from sealcar.transfer.descriptors import close_all, wait_at_most
 from sealcar.transfer.dialling import RETRY, NoSharedMemoryError, dial
+from sealcar.transfer.memory import copy
 from sealcar.transfer.packets import next_packet
 from sealcar.transfer.rings import Rings, Slots
 from sealcar.v1 import data_socket_pb2 as pb
@@ -181,9 +181,12 @@ class DataConnection:
             UnavailableError: it lies outside the ring, or the connection is gone.
             TimedOutError: nothing moved in time.
         """
+        self.pass_on(piece, lambda lies: copy(address, lies, piece.size))
+
+    def pass_on(self, piece: pb.Piece, put: Callable[[int], None]) -> None:
+        """As `take`, with `put` to move it, which is told the address where it lies."""
         ring = self.ring(writable=False)
-        # at most one slot: memmove lets other threads run, a slice assignment wouldn't
-        ctypes.memmove(address, ring.address(piece.slot, piece.size), piece.size)
+        put(ring.address(piece.slot, piece.size))
         ring.empty(piece.slot)
         self.release(at_least=max(1, ring.slots // _BUSY))
 

@@ -6,12 +6,14 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from sealcar.errors import InvalidNameError, TruncatedError, UnavailableError, WrongStateError
+from sealcar.transfer.descriptors import Exported
 from sealcar.transfer.memory import advise_huge, wipe
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sealcar.transfer.any_reader import Put
     from sealcar.transfer.connection import DataConnection
     from sealcar.v1 import common_pb2
 
@@ -70,19 +72,41 @@ class Incoming:
             WrongStateError: read already, or in another process.
             SealcarError: what the daemon answered instead of the end.
         """
+        data = self._begin()
+        if data is not None:
+            ctypes.memmove(address, data, self.size)
+            arrived(0, self.size)
+            return
+
+        def move(piece: pb.Piece) -> None:
+            self._connection.take(piece, address + piece.offset)
+            arrived(piece.offset, piece.size)
+
+        self._drain(move)
+
+    def pass_on(self, put: Put) -> None:
+        """Have every piece moved from where it lies; raises as `bring`."""
+        data = self._begin()
+        if data is not None:
+            with Exported(data) as whole:
+                put(0, whole.address, whole.size)
+            return
+        self._drain(
+            lambda piece: self._connection.pass_on(
+                piece, lambda lies: put(piece.offset, lies, piece.size)
+            )
+        )
+
+    def _begin(self) -> bytes | None:
+        """Return the payload if it came with the answer; raises as `bring`."""
         self._connection.check_process()
         if self._begun:
             raise WrongStateError("this payload has been read")
         self._begun = True
-        if self._data is None:
-            self._drain(address, arrived)
-            self.finished = True
-            return
-        ctypes.memmove(address, self._data, self.size)
-        self._data = None
-        arrived(0, self.size)
+        data, self._data = self._data, None
+        return data
 
-    def _drain(self, address: int, arrived: Callable[[int, int], None]) -> None:
+    def _drain(self, move: Callable[[pb.Piece], None]) -> None:
         came: dict[int, int] = {}
         while True:
             packet = self._connection.answer("piece", "done")
@@ -91,12 +115,12 @@ class Incoming:
             piece = packet.piece
             if piece.offset + piece.size > self.size or piece.offset in came:
                 raise UnavailableError("the daemon announced bytes outside the payload or twice")
-            self._connection.take(piece, address + piece.offset)
+            move(piece)
             came[piece.offset] = piece.size
-            arrived(piece.offset, piece.size)
         self._connection.release()
         if packet.done.size != self.size or not _covers(came, self.size):
             raise TruncatedError("the daemon ended before every byte had come")
+        self.finished = True
 
 
 def _nobody(offset: int, size: int) -> None:

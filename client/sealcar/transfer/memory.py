@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from typing import Final
+import os
+from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import ExhaustedError, WrongStateError
 from sealcar.transfer.descriptors import Exported
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 PIECE: Final = 1 << 20
 _HUGE_FROM: Final = 4 << 20
@@ -53,7 +57,24 @@ def wipe(address: int, size: int) -> None:
         ctypes.memset(address + at, 0, min(PIECE, size - at))
 
 
-def contains(data: bytes, words: bytes) -> bool:
+def write(descriptor: int, offset: int, address: int, size: int) -> None:
+    """Write to a file in memory what lies at an address, whose owner the caller keeps alive.
+
+    Raises:
+        ExhaustedError: the system has no memory left.
+    """
+    for at in range(0, size, PIECE):
+        length = min(PIECE, size - at)
+        piece = memoryview((ctypes.c_char * length).from_address(address + at)).cast("B")
+        done = 0
+        while done < length:
+            try:
+                done += os.pwrite(descriptor, piece[done:], offset + at + done)
+            except OSError as error:
+                raise ExhaustedError(f"no memory for a payload: {error.strerror}") from error
+
+
+def contains(data: Buffer, words: bytes) -> bool:
     """Tell whether a large object holds some bytes.
 
     The C library takes a third of the time that `in` takes, and no interpreter lock.
@@ -70,6 +91,11 @@ def advise_huge(address: int, size: int) -> None:
     if size >= _HUGE_FROM:
         first = -(-address // _PAGE) * _PAGE
         _libc.madvise(first, (address + size) // _PAGE * _PAGE - first, mmap.MADV_HUGEPAGE)
+
+
+def keep_out_of_dumps(address: int, size: int) -> None:
+    """Have whole pages left out when the process dumps core."""
+    _libc.madvise(address, size, mmap.MADV_DONTDUMP)
 
 
 def populate(address: int, size: int) -> bool:

@@ -16,6 +16,7 @@ from sealcar.transfer.incoming import Incoming
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from sealcar.transfer.any_reader import Put
     from sealcar.transfer.arriving import ArrivingMemory
     from sealcar.transfer.pool import Pool
     from sealcar.transfer.scopes import ScopeName
@@ -219,6 +220,10 @@ class PayloadReader(AnyReader):
     def _receive(self, address: int) -> None:
         self._check_open()
         self._incoming.read_into(address)
+
+    def _pass_on(self, put: Put) -> None:
+        self._check_open()
+        self._incoming.pass_on(put)
 
     def _check_open(self) -> None:
         if not self._open:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sealcar import tracing
 from sealcar.errors import SealcarError
 from sealcar.transfer.any_scope import AnyScope
 from sealcar.transfer.arriving import LEAST, ArrivingMemory, ArrivingPayload
 from sealcar.transfer.dialling import NoSharedMemoryError
-from sealcar.transfer.payloads import MappedPayload, PayloadReader
+from sealcar.transfer.payloads import PayloadReader
 from sealcar.transfer.scopes import OpenedScope, ScopeName, open_scope
 from sealcar.transfer.segments import receive_segment
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from sealcar.transfer.payloads import PayloadRef
     from sealcar.transfer.pool import Pool
+
+_Form = TypeVar("_Form")
 
 
 class Scope(AnyScope):
@@ -70,27 +72,26 @@ class Scope(AnyScope):
             return None
         return ArrivingPayload(memory, lambda: self.reader(name))
 
-    def _share(self, payload: PayloadRef) -> MappedPayload | None:
+    def _share(self, payload: PayloadRef, form: Callable[[int, int], _Form]) -> _Form | None:
         if not payload.size:
             return None  # nothing to map
         named = {**tracing.of_scope(self.name), "payload": payload.name, "size": payload.size}
         with tracing.span("read", **named, delivery="segment"):
-            return self._shared(payload)
+            return self._shared(payload, form)
 
-    def _shared(self, payload: PayloadRef) -> MappedPayload | None:
+    def _shared(self, payload: PayloadRef, form: Callable[[int, int], _Form]) -> _Form | None:
         try:
             with self._pool.leased() as connection:
                 if not connection.attested.segments:
                     return None
                 scope = self.name.message()
-                memory = receive_segment(connection, scope, payload.name, payload.size)
+                return receive_segment(connection, scope, payload.name, payload.size, form)
         except NoSharedMemoryError as error:
             if self._pool.delivery.falls_back(error):
                 return None
             raise self.name.placed(error, "transfer", payload.name) from error.__cause__
         except SealcarError as error:
             raise self.name.placed(error, "transfer", payload.name) from error.__cause__
-        return MappedPayload(memory, payload.identity)
 
     def _ask(self, name: ScopeName) -> OpenedScope:
         with self._pool.leased() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sealcar.errors import InvalidNameError, UnavailableError, WrongStateError
 from sealcar.transfer.descriptors import FIXED_SIZE, Exported, Seal, seals_of
@@ -12,10 +12,13 @@ from sealcar.transfer.populating import Populating
 from sealcar.v1 import data_socket_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar.transfer.connection import DataConnection
     from sealcar.v1 import common_pb2
 
 _UNCHANGEABLE: Final = FIXED_SIZE | Seal.WRITE
+_Form = TypeVar("_Form")
 
 
 class SegmentMemory:
@@ -34,12 +37,7 @@ class SegmentMemory:
     """
 
     def __init__(self, descriptor: int, size: int) -> None:
-        # nobody can take these back: so nothing that is checked here changes afterwards, and
-        # touching the memory never raises SIGBUS
-        if seals_of(descriptor) & _UNCHANGEABLE != _UNCHANGEABLE:
-            raise UnavailableError("the daemon's segment can still be changed; not mapped")
-        if not size or os.fstat(descriptor).st_size != size:
-            raise UnavailableError("the daemon's segment hasn't the size of the payload")
+        check_unchangeable(descriptor, size)
         try:
             self._map = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ)
         except (OSError, ValueError) as error:
@@ -69,10 +67,35 @@ class SegmentMemory:
             ) from None
 
 
+def check_unchangeable(descriptor: int, size: int) -> None:
+    """Check that a segment is of the payload's size, and that nobody can change it any more.
+
+    Raises:
+        UnavailableError: it isn't, or somebody can.
+    """
+    # nobody can take these back: so nothing that is checked here changes afterwards, and touching
+    # the memory never raises SIGBUS
+    if seals_of(descriptor) & _UNCHANGEABLE != _UNCHANGEABLE:
+        raise UnavailableError("the daemon's segment can still be changed; not mapped")
+    if not size or os.fstat(descriptor).st_size != size:
+        raise UnavailableError("the daemon's segment hasn't the size of the payload")
+
+
 def receive_segment(
-    connection: DataConnection, scope: common_pb2.Scope, name: str, size: int
-) -> SegmentMemory:
-    """Ask for a segment, and map it.
+    connection: DataConnection,
+    scope: common_pb2.Scope,
+    name: str,
+    size: int,
+    form: Callable[[int, int], _Form],
+) -> _Form:
+    """Ask for a segment, and hold it.
+
+    Args:
+        connection: to ask on.
+        scope: that the payload is in.
+        name: of the payload.
+        size: of the payload.
+        form: what holds it: of a descriptor, which stays the caller's, and the size.
 
     Raises:
         SealcarError: what the daemon answered instead, or what is wrong with its answer.
@@ -87,7 +110,7 @@ def receive_segment(
             answer = connection.answer("segment", "filling")
         descriptor = connection.take_descriptor()
         try:
-            memory = SegmentMemory(descriptor, size)
+            memory = form(descriptor, size)
         finally:
             os.close(descriptor)
         connection.send(pb.ClientPacket(segment_received=pb.SegmentReceived()))

@@ -14,6 +14,8 @@ from sealcar.transfer.memory import PIECE
 from sealcar.transfer.rings import Slots
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sealcar.v1 import data_socket_pb2 as pb
 
 _LENGTH: Final = 4
@@ -50,6 +52,12 @@ class StreamConnection(DataConnection):
         if piece.size > PIECE:
             raise self._broken(UnavailableError("the daemon announced too large a piece"))
         self._guarded(lambda: self._fill(_memory(address, piece.size)))
+
+    def pass_on(self, piece: pb.Piece, put: Callable[[int], None]) -> None:
+        """Receive the bytes of a piece in between, and have them moved from there."""
+        between = self.ring(writable=True).address(0, min(piece.size, PIECE))
+        self.take(piece, between)
+        put(between)
 
     def hand_over(self, piece: pb.Piece) -> bool:
         """Send a piece and its bytes: the slot may be used again."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sealcar import rpc
+    from sealcar.transfer.any_reader import Put
     from sealcar.transfer.payloads import PayloadRef
     from sealcar.transfer.scopes import ScopeName
 
@@ -41,17 +42,24 @@ class RemoteReader(AnyReader):
         self._span.end()
 
     def _receive(self, address: int) -> None:
-        if not self._unread:
-            raise WrongStateError("this reader was used, or is closed")
-        self._unread = False
+        self._begin()
         memory.advise_huge(address, self.size)
         try:
-            self._drain(address)
+            self._drain(lambda offset, lies, size: memory.copy(address + offset, lies, size))
         except BaseException:
             memory.wipe(address, self.size)
             raise
 
-    def _drain(self, address: int) -> None:
+    def _pass_on(self, put: Put) -> None:
+        self._begin()
+        self._drain(put)
+
+    def _begin(self) -> None:
+        if not self._unread:
+            raise WrongStateError("this reader was used, or is closed")
+        self._unread = False
+
+    def _drain(self, put: Put) -> None:
         request = pb.ReadRequest(scope=self._scope.message(), name=self._name)
         done = 0
         with self._channel.translating("transfer"):
@@ -63,7 +71,7 @@ class RemoteReader(AnyReader):
                         if len(answer.data) > self.size - done:
                             raise NotAuthenticError("the daemon sent more than the payload has")
                         with Exported(answer.data) as piece:
-                            memory.copy(address + done, piece.address, piece.size)
+                            put(done, piece.address, piece.size)
                         done += len(answer.data)
             finally:
                 call.cancel()

@@ -1,0 +1,95 @@
+"""A model in ONNX Runtime's own format that a session uses where it lies.
+
+The runtime's bindings copy a model that they get as bytes, and then it is copied once more. Of one
+that they get by its path the runtime maps the file, if it is told to, and can go on using it. So
+the model lies in memory that has a path, and the runtime is given a link to it, whose name ends as
+names of such models do; nothing else is in the link's folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sealcar.errors import SealcarError
+from sealcar.ort import abi, runtime
+from sealcar.ort.borrowing import UNPACKED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sealcar.ort.runtime import Session, SessionOptions
+    from sealcar.transfer.named import NamedMemory
+
+SUFFIX: Final = ".ort"
+# a smaller one is copied sooner than all this is done
+LEAST: Final = 4 << 20
+_MAPPED: Final = "session.use_memory_mapped_ort_model"
+_IN_PLACE: Final = "session.use_ort_model_bytes_for_initializers"
+_FORMAT: Final = "session.load_model_format"
+# older ones know nothing of a map
+_FIRST: Final = (1, 30)
+
+
+def wanted(entries: Mapping[str, str]) -> bool:
+    """Tell whether the runtime can map a model, and the caller's options don't forbid it."""
+    return (
+        runtime.version() >= _FIRST
+        and (entries.get(_MAPPED) or "1") == "1"
+        and entries.get(_FORMAT, "") in ("", "ORT")
+    )
+
+
+def session(
+    session_options: SessionOptions,
+    model: NamedMemory,
+    make: Callable[[str | bytes], Session],
+    *,
+    in_place: bool,
+    shared: bool,
+) -> Session:
+    """Return a session that maps a model, or else one that was made of its bytes.
+
+    What is set here stays set: it means nothing for models of another format, and the runtime warns
+    of whoever sets an entry twice.
+
+    Args:
+        session_options: that `make` uses; an entry of the caller's stays as it is.
+        model: in memory; it may be closed afterwards.
+        make: makes a session, of a path or of bytes.
+        in_place: weights are used where they lie, and not copied.
+        shared: the memory is other processes' too, so nothing of it is packed.
+    """
+    entries, added = {_MAPPED: "1"}, []
+    if in_place:
+        entries |= {_IN_PLACE: "1"} | ({UNPACKED: "1"} if shared else {})
+    try:
+        with tempfile.TemporaryDirectory(prefix="sealcar-", ignore_cleanup_errors=True) as folder:
+            link = Path(folder, f"model{SUFFIX}")
+            link.symlink_to(model.path)
+            added += [key for key, value in entries.items() if _add(session_options, key, value)]
+            made = make(str(link))
+    except _cant_be_done():
+        # the model itself may be what is wrong, which shows again
+        for key in added:
+            session_options.add_session_config_entry(key, "0")
+        return make(model.read())
+    with suppress(OSError):
+        model.keep_out_of_dumps()
+    return made
+
+
+def _cant_be_done() -> tuple[type[Exception], ...]:
+    return (OSError, SealcarError, *abi.failures())
+
+
+def _add(session_options: SessionOptions, key: str, value: str) -> bool:
+    """Set an entry that isn't there yet; tell whether it was."""
+    try:
+        session_options.get_session_config_entry(key)
+    except abi.failures():
+        session_options.add_session_config_entry(key, value)
+        return True
+    return False
