@@ -6,14 +6,15 @@ model after another: what is timed is one read, with the allocation of its desti
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.bulk import Bulk, publish
+from bench.circumstances import ALONE
 from bench.comparing import Way, compare
 from bench.fresh import Program
 from bench.parts import Part, Setting
@@ -21,6 +22,8 @@ from bench.reader import STAGE
 from bench.rows import Row, Traffic
 from support.daemon import Daemon
 from support.payload_packages import PACKAGE
+
+from sealcar.benching import caches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,9 +37,17 @@ OURS: Final = "sealcar"
 READER: Final = str(Path(__file__).with_name("reader.py"))
 _SHM: Final = Path("/dev/shm")  # noqa: S108  (what is measured is this file system)
 _CONDITIONS: Final = {
-    QNN: {"destination": "page + 16, filled with zeros first", "huge pages": "not asked for"},
-    PLAIN: {"destination": "page + 64", "huge pages": "not asked for"},
-    HUGE: {"destination": "page + 64", "huge pages": "asked for (MADV_HUGEPAGE)"},
+    QNN: {
+        "destination": "page + 16, filled with zeros first",
+        "huge pages": "not asked for",
+        "threads": ALONE,
+    },
+    PLAIN: {"destination": "page + 64", "huge pages": "not asked for", "threads": ALONE},
+    HUGE: {
+        "destination": "page + 64",
+        "huge pages": "asked for (MADV_HUGEPAGE)",
+        "threads": ALONE,
+    },
     PROCESS: {
         "destination": "page + 64",
         "huge pages": "asked for (MADV_HUGEPAGE)",
@@ -46,7 +57,7 @@ _CONDITIONS: Final = {
     OURS: {"destination": "page + 64", "huge pages": "asked for by the client (MADV_HUGEPAGE)"},
 }
 # how often each byte is copied: from the page cache, out of scratch, out of the ring, out of tmpfs
-_COPIES: Final = {QNN: 1, PLAIN: 1, HUGE: 1, PROCESS: 1, TMPFS: 4, OURS: 3}
+COPIES: Final = {QNN: 1, PLAIN: 1, HUGE: 1, PROCESS: 1, TMPFS: 4, OURS: 3}
 _WORDS: Final = {
     OURS: "sealcar",
     QNN: "qnn",
@@ -58,32 +69,39 @@ _WORDS: Final = {
 
 
 class Blob:
-    """One payload: as a plain file, sealed with a key that everybody knows, and in a package."""
+    """One payload: as a plain file, sealed with a key that everybody knows, and in a package.
+
+    Attributes:
+        size: in bytes.
+        stayed: the largest part of a file that was in the page cache after it was dropped.
+    """
 
     def __init__(self, folder: Path, daemon: Daemon, size: int) -> None:
-        made = Bulk("blob", size)
+        self._made = Bulk("blob", size)
         self.size = size
         self._daemon = daemon
-        self._plain = made.write(folder / "plain")
-        self._sealed = made.seal(folder / "sealed")
+        self._plain, self._sealed = folder / "plain", folder / "sealed"
+        self.stayed = 0.0
+        self._made.write(self._plain)
         with daemon.connect() as client:
-            publish(client, [made])
+            publish(client, [self._made])
 
     def ways(self, names: Iterable[str], *, cold: bool = False) -> list[Way]:
         """Return them as they are compared; those of the same size, whatever they need beside."""
         before = self.forget if cold else None
-        cache = "cold: dropped before each sample" if cold else "warm"
-        return [self._way(name, cache, before) for name in names]
+        return [self._way(name, before) for name in names]
 
     def forget(self) -> None:
-        """Have nothing of it in the page cache; what others have there stays."""
-        for path in (self._plain, self._sealed, *self._daemon.store.joinpath(PACKAGE).rglob("*")):
-            if path.is_file():
-                forget(path)
+        """Have nothing of it in the page cache, and note what stayed there all the same."""
+        own = [path for path in (self._plain, self._sealed) if path.exists()]
+        stayed = caches.drop([*own, *caches.below(self._daemon.store / PACKAGE)])
+        self.stayed = max(self.stayed, stayed)
 
-    def _way(self, name: str, cache: str, before: Callable[[], None] | None) -> Way:
+    def _way(self, name: str, before: Callable[[], None] | None) -> Way:
         word = _WORDS[name]
         path = self._sealed if word == "process" else self._plain
+        if word == "process" and not path.exists():
+            self._made.seal(path)
         command = [sys.executable, READER, word, str(path)]
         others = {}
         if word in {"sealcar", "tmpfs"}:
@@ -93,30 +111,24 @@ class Blob:
             name,
             Program(tuple(command), self.size, others, before or (lambda: None)),
             QNN,
-            Traffic(copied=_COPIES[name] * self.size),
-            {"cache": cache, **_CONDITIONS[name]},
+            Traffic(copied=COPIES[name] * self.size),
+            {"cache": "warm", **_CONDITIONS[name]},
         )
 
 
-def forget(path: Path) -> None:
-    """Drop a file from the page cache, where nobody has it mapped."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)
-
-
 def _run(setting: Setting, *, cold: bool) -> list[Row]:
-    names = [QNN, PLAIN, HUGE, PROCESS, OURS] if cold else list(_WORDS)
-    rows = []
-    if TMPFS in names and shutil.disk_usage(_SHM).free < 2 * setting.size:
+    names: list[str] = list(_WORDS)
+    rows: list[Row] = []
+    if shutil.disk_usage(_SHM).free < 2 * setting.size:
         names.remove(TMPFS)
         rows.append(Row(TMPFS, STAGE, skipped=f"{_SHM} has no room for {setting.size} bytes"))
     with Daemon(setting.folder) as daemon:
-        ways = Blob(setting.folder, daemon, setting.size).ways(names, cold=cold)
-        return compare(ways, setting, watch=not cold) + rows
+        made = Blob(setting.folder, daemon, setting.size)
+        rows += compare(made.ways(names, cold=cold), setting)
+    if not cold:
+        return rows
+    cache = {"cache": f"cold: dropped before each sample; {made.stayed:.0%} of a file stayed"}
+    return [replace(row, conditions={**row.conditions, **cache}) for row in rows]
 
 
 def _seconds(setting: Setting, each: float) -> float:

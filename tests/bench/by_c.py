@@ -10,7 +10,7 @@ from bench.comparing import Way, compare
 from bench.fresh import Program
 from bench.parts import Part, Setting
 from bench.reader import STAGE
-from bench.rows import Row, Traffic
+from bench.rows import Row
 from support import c_programs
 from support.daemon import Daemon
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT
@@ -37,7 +37,7 @@ def _way(
 ) -> Way:
     size = python.program.size
     program = Program(command, size, {"daemon": daemon.pid}, variables=variables)
-    return Way(BY_C, program, OURS, Traffic(copied=python.traffic.copied), python.conditions)
+    return Way(BY_C, program, OURS, python.traffic, python.conditions)
 
 
 PARTS: Final = (

@@ -121,6 +121,10 @@ def _loads(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "|---|" + "---|" * (len(MOMENTS) + 2)
     for way in dict.fromkeys(row["way"] for row in rows):
         found = {row["stage"]: row for row in rows if row["way"] == way}
+        if all(row["median"] is None for row in found.values()):
+            reason = next(row["skipped"] for row in found.values())
+            yield f"| {way} | skipped: {_cell(reason)} |" + " |" * (len(MOMENTS) + 1)
+            continue
         cells = [_moment(found.get(moment)) for moment in MOMENTS]
         processes = next(iter(found.values()))["processes"]
         memory = [_memory(processes.get(role)) for role in ("client", "daemon")]

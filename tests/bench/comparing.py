@@ -6,16 +6,16 @@ import statistics
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from bench.circumstances import of_payload
 from bench.measuring import take_turns
-from bench.rows import Row, Traffic, Usage
-
-from sealcar.benching.machine import affinity
+from bench.rows import COUNTED, Row, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bench.fresh import Program, Sample
     from bench.parts import Setting
+    from bench.rows import Traffic
 
     from sealcar.benching.usage import Counters, Memory
 
@@ -28,14 +28,14 @@ class Way:
         name: in words.
         program: that goes it.
         reference: another way that this one is compared with.
-        traffic: of the payload's bytes.
-        conditions: what else decides the figure.
+        traffic: of the payload's bytes; None where that wasn't looked into.
+        conditions: what else decides the figure, or decides it in place of `circumstances`.
     """
 
     name: str
     program: Program
     reference: str = ""
-    traffic: Traffic = field(default_factory=Traffic)
+    traffic: Traffic | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -74,7 +74,7 @@ def _rows(way: Way, taken: tuple[list[Sample], int], memory: Mapping[str, Memory
         reference=way.reference,
         processes=usage(samples, memory),
         traffic=way.traffic,
-        conditions={"affinity": affinity(), **way.conditions},
+        conditions={**of_payload(way.program.size), **way.conditions},
     )
     return [
         replace(row, stage=stage, samples=tuple(sample.stages[stage] for sample in samples))
@@ -94,16 +94,17 @@ def usage(samples: Sequence[Sample], memory: Mapping[str, Memory]) -> dict[str, 
 
 
 def _usage(counted: list[Counters], memory: Memory | None) -> Usage:
+    known = {
+        name: sorted(
+            value for value in (getattr(each, name) for each in counted) if value is not None
+        )
+        for name in COUNTED
+    }
+    known = {name: values for name, values in known.items() if values}
     return Usage(
         memory.private if memory else None,
         memory.proportional if memory else None,
-        _middle([each.minor_faults for each in counted]),
-        _middle([each.major_faults for each in counted]),
-        _middle([each.logical_read for each in counted]),
-        _middle([each.physical_read for each in counted]),
+        **{name: int(statistics.median(values)) for name, values in known.items()},
+        least={name: values[0] for name, values in known.items()},
+        most={name: values[-1] for name, values in known.items()},
     )
-
-
-def _middle(values: list[int] | list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return int(statistics.median(known)) if known else None

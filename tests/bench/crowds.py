@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bench import fairness
+from bench.circumstances import of_payload
 from bench.parts import Part, Setting
 from bench.rows import Row
-
-from sealcar.benching.machine import affinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SLOWEST: Final = "slowest/median"
 CLIENTS: Final = "64 clients"
 BESIDE: Final = "64 clients, list"
 _UNITS: Final = {"seconds": "s", "p50 ms": "ms", "p99 ms": "ms"}
@@ -24,10 +22,10 @@ def _run(setting: Setting) -> list[Row]:
     return [row for way, figures in found.items() for row in _rows(way, figures)]
 
 
-def _rows(way: str, figures: dict[str, float]) -> Iterator[Row]:
-    conditions = {"affinity": affinity()}
-    for stage, value in figures.items():
-        yield Row(way, stage, (value,), _UNITS.get(stage, ""), conditions=conditions)
+def _rows(way: str, figures: dict[str, tuple[float, ...]]) -> Iterator[Row]:
+    conditions = of_payload(fairness.SMALL if "small" in way else fairness.SIZE)
+    for stage, values in figures.items():
+        yield Row(way, stage, values, _UNITS.get(stage, ""), conditions=conditions)
 
 
 PARTS: Final = (

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Final
 from bench import blob, sharing
 from bench.blob import Blob
 from bench.bulk import Bulk, publish
+from bench.circumstances import ALONE, of_payload
 from bench.comparing import compare
 from bench.parts import Part, Setting
 from bench.quiet import Quiet
 from bench.reader import STAGE
-from bench.rows import Row
+from bench.rows import Row, Traffic
 from bench.summary import CURVE
 from support.daemon import Daemon, environment
-
-from sealcar.benching.machine import affinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +40,7 @@ _CLIENTS: Final = (1, 2, 4, 8, 16, 32, 64)
 _SHARERS: Final = (1, 2, 4, 8)
 _PART: Final = 32 * _MIB
 _ROUNDS: Final = 3
+_NO_MEMORY: Final = "not enough memory to have it in the page cache three times"
 _CROWD: Final = str(Path(__file__).with_name("crowd.py"))
 
 
@@ -72,10 +72,18 @@ def _of_size(setting: Setting, size: int) -> list[Row]:
     if shutil.disk_usage(setting.folder).free < 4 * size:
         reason = f"no room for {size} bytes, three times, in {setting.folder}"
         return [Row(blob.OURS, STAGE, skipped=reason, at=float(size))]
+    names, left_out = [blob.QNN, blob.PLAIN, blob.PROCESS, blob.OURS], []
+    if 4 * size > _memory():
+        # three copies in the page cache and one in a process would drive each other out
+        names, left_out = [blob.QNN, blob.OURS], [blob.PLAIN, blob.PROCESS]
     with Daemon(setting.folder) as daemon:
-        names = (blob.QNN, blob.PLAIN, blob.PROCESS, blob.OURS)
         found = compare(Blob(setting.folder, daemon, size).ways(names), setting, watch=False)
+    found += [Row(name, STAGE, skipped=_NO_MEMORY) for name in left_out]
     return [replace(row, at=float(size)) for row in found]
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _by_workers(setting: Setting) -> list[Row]:
@@ -88,7 +96,15 @@ def _by_workers(setting: Setting) -> list[Row]:
             with Daemon(few.folder, settings={"daemon.workers": str(count)}) as daemon:
                 ways = Blob(few.folder, daemon, size).ways((blob.QNN, blob.OURS))
                 found = compare(ways, few, watch=False)
-        rows += [replace(row, at=float(count)) for row in found]
+        theirs = {"threads": f"{ALONE} in the client; {count} workers of the daemon"}
+        rows += [
+            replace(
+                row,
+                at=float(count),
+                conditions={**row.conditions, **(theirs if row.way == blob.OURS else {})},
+            )
+            for row in found
+        ]
     return rows
 
 
@@ -102,7 +118,8 @@ def _by_sharers(setting: Setting) -> list[Row]:
                 (sharing.proportional(daemon, count),),
                 "bytes",
                 size,
-                conditions={"affinity": affinity()},
+                traffic=Traffic(mapped=count * size),
+                conditions=of_payload(size),
                 at=float(count),
             )
             for count in _points(setting, _SHARERS, 2)
@@ -137,7 +154,8 @@ def _crowd(setting: Setting, daemon: Daemon, count: int) -> list[Row]:
         tuple(last),
         size=count * _PART,
         disturbed=disturbed,
-        conditions={"affinity": affinity(), "each reads": f"{_PART} bytes"},
+        traffic=Traffic(copied=blob.COPIES[blob.OURS] * count * _PART),
+        conditions={**of_payload(_PART), "each reads": f"{_PART} bytes"},
         at=float(count),
     )
     return [row, replace(row, stage=SLOWEST, samples=tuple(ratios), unit="", size=0)]
@@ -150,7 +168,7 @@ def _size_seconds(setting: Setting) -> float:
 
 PARTS: Final = (
     Part(f"{CURVE}size", "a blob of each size into memory", _size_seconds, _by_size),
-    Part(f"{CURVE}clients", "1 to 64 clients at once", lambda _: 25.0, _by_clients),
+    Part(f"{CURVE}clients", "1 to 64 clients at once", lambda _: 35.0, _by_clients),
     Part(f"{CURVE}daemon-workers", "1 to N workers of the daemon", lambda _: 35.0, _by_workers),
     Part(f"{CURVE}workers", "1 to 8 workers with one segment", lambda _: 12.0, _by_sharers),
 )

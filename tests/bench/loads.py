@@ -32,6 +32,7 @@ IN_PROCESS: Final = "decrypted in the process, the key in it"
 PREPARED: Final = "process ready to load"
 TESTS: Final = str(Path(__file__).parents[1])
 _QUICK: Final = 4
+_NOTHING_SHARED: Final = "weights aren't beside the model in this form: nothing to share"
 
 
 def run(setting: Setting, form: Form) -> list[Row]:
@@ -60,7 +61,12 @@ def _measured(form: Form, subject: Subject, folder: Path, setting: Setting) -> l
         outcome = trial.run(subject, daemon, found, plan, watch)
     if outcome.differ():
         raise AssertionError(f"{form.name}: {outcome.differ()} answered something else")
-    return [row for each in outcome.figures for row in rows(each, subject)]
+    made = [row for each in outcome.figures for row in rows(each, subject)]
+    return made + [
+        Row(name, READY, skipped=_NOTHING_SHARED)
+        for name in (trial.SHARED_FIRST, trial.SHARED_NEXT)
+        if not subject.weights
+    ]
 
 
 def _in_process(subject: Subject, private: Way, folder: Path) -> Way:
@@ -114,6 +120,7 @@ def _moment(row: Row, figures: Figures, moment: str) -> Row:
 
 def _usage(figures: Figures, role: str) -> Usage:
     found = figures.process(role)
+    least, most = figures.extremes(role)
     return Usage(
         found["private_peak"],
         found["proportional_peak"],
@@ -121,6 +128,8 @@ def _usage(figures: Figures, role: str) -> Usage:
         found["major_faults"],
         found["logical_read"],
         found["physical_read"],
+        least,
+        most,
     )
 
 

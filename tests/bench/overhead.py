@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from bench import processes
-from bench.blob import READER
+from bench.blob import COPIES, OURS, READER
 from bench.bulk import Bulk, publish
+from bench.circumstances import of_payload
 from bench.fresh import Program
 from bench.parts import Part, Setting
-from bench.rows import Row
+from bench.rows import Row, Traffic
 from support.daemon import Daemon
-
-from sealcar.benching.machine import affinity
 
 WAY: Final = "sealcar, client and daemon"
 STAGE: Final = "memory over the final buffer"
@@ -43,9 +42,18 @@ def _rows(setting: Setting, size: int) -> list[Row]:
         rounds = 1 if setting.quick or size > setting.size else 3
         seen = [_over(daemon, size) for _ in range(rounds)]
     setting.say(f"    {size >> 20} MiB: {max(seen)[0] / 2**20:.1f} MiB over it")
-    conditions = {"affinity": affinity(), "processes": "both new for each sample"}
+    conditions = {**of_payload(size), "processes": "both new for each sample"}
     return [
-        Row(WAY, stage, samples, "bytes", size, conditions=conditions, at=float(size))
+        Row(
+            WAY,
+            stage,
+            samples,
+            "bytes",
+            size,
+            traffic=Traffic(copied=COPIES[OURS] * size),
+            conditions=conditions,
+            at=float(size),
+        )
         for stage, samples in zip((STAGE, TWICE), zip(*seen, strict=True), strict=True)
     ]
 

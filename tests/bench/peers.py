@@ -23,6 +23,8 @@ from bench.reader import STAGE
 from bench.rows import Row
 from support.daemon import Daemon
 
+from sealcar.benching import caches
+
 _PYTHON: Final = Path(__file__).parents[2] / ".venv-bench" / "bin" / "python"
 _PROGRAM: Final = str(Path(__file__).with_name("peer_program.py"))
 _MODULES: Final = ("tink", "cryptotensors", "pyrage")
@@ -35,6 +37,7 @@ _ABOUT: Final = {
     "pyrage": "age in the process, X25519; from bytes to bytes",
     "age": "the command, X25519; through a pipe",
 }
+_AS_IT_COMES: Final = "as many as it takes by itself"
 _IN_PROCESS: Final = "in the process that reads"
 
 
@@ -89,20 +92,31 @@ def _way(name: str, version: str, place: Path, size: int) -> Way:
         name,
         Program(command, size),
         blob.QNN,
-        conditions={"version": version, "cache": "warm", "way": _ABOUT[name], "key": _IN_PROCESS},
+        conditions={
+            "version": version,
+            "cache": "warm",
+            "way": _ABOUT[name],
+            "key": _IN_PROCESS,
+            "threads": _AS_IT_COMES,
+        },
     )
 
 
 def _gocryptfs(mount: Mount, size: int) -> Way:
     command = (sys.executable, blob.READER, "plain", str(mount.file))
-    program = Program(command, size, {GOCRYPTFS: mount.pid}, lambda: blob.forget(mount.file))
+    program = Program(command, size, {GOCRYPTFS: mount.pid}, lambda: _forget(mount.file))
     conditions = {
         "version": mount.version,
         "cache": "warm as it is sealed; deciphered, dropped before each sample",
         "way": "a mounted directory, read like a plain file",
         "key": "in a process beside it, whose files every process of the user may read",
+        "threads": _AS_IT_COMES,
     }
     return Way(GOCRYPTFS, program, blob.QNN, conditions=conditions)
+
+
+def _forget(file: Path) -> None:
+    caches.drop([file])
 
 
 def _said(*command: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.bulk import Bulk, publish
+from bench.circumstances import of_payload
 from bench.comparing import Way, compare
 from bench.fresh import Program
 from bench.mapper import AVAILABLE
@@ -23,7 +24,6 @@ from support.daemon import Daemon
 from support.segment_readers import Readers, mapped_by
 
 from sealcar.admin import Admin
-from sealcar.benching.machine import affinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _run(setting: Setting) -> list[Row]:
 def _memory(daemon: Daemon, count: int, setting: Setting) -> Row:
     sizes = tuple(proportional(daemon, count) for _ in range(1 if setting.quick else 3))
     setting.say(f"    {workers(count)}: {max(sizes) / 2**20:.1f} MiB of segments")
-    conditions = {"affinity": affinity()}
+    conditions = of_payload(setting.size)
     return Row(
         workers(count),
         PSS,
@@ -83,6 +83,7 @@ def _memory(daemon: Daemon, count: int, setting: Setting) -> Row:
         "bytes",
         setting.size,
         reference=workers(1),
+        traffic=Traffic(mapped=count * setting.size),
         conditions=conditions,
     )
 

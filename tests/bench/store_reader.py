@@ -1,6 +1,6 @@
 """A program: what a client does with a store, however many packages are in it.
 
-`python store_reader.py SOCKET list`: lists all packages.
+`python store_reader.py SOCKET list`: lists all packages; what lists is imported and connected.
 `python store_reader.py SOCKET read`: opens one, and reads a small payload of it.
 """
 
@@ -28,6 +28,9 @@ def main(socket: str, role: str) -> None:
     """Be connected, and time it."""
     client = sealcar.connect(socket)
     client.state()
+    if role == "list":
+        # nothing is called so: it is only asked
+        assert not list(client.catalogue.list("nothing-"))
 
     def work() -> tuple[dict[str, float], object]:
         begun = time.perf_counter()

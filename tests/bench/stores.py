@@ -54,7 +54,7 @@ def _way(role: str, daemon: Daemon, name: str) -> Way:
 
 
 def _seconds(setting: Setting) -> float:
-    return 10 + setting.rounds * 2 * 6 * 0.5
+    return 25 + setting.rounds * 2 * 6 * 0.5
 
 
 PARTS: Final = (Part(f"{CURVE}store", "a store of 1 to 10,000 packages", _seconds, _run),)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.bulk import Bulk, publish
+from bench.circumstances import ALONE
 from bench.comparing import Way, compare
 from bench.fresh import Program
 from bench.parts import Part, Setting
@@ -33,12 +34,13 @@ def _way(setting: Setting, name: str, word: str, place: Path, others: dict[str, 
     command = (sys.executable, _WRITER, word, str(place), str(setting.size))
     # into the page cache; through the ring and sealed it is two copies more
     copies = 3 if others else 1
+    threads = {} if others else {"threads": ALONE}
     return Way(
         name,
         Program(command, setting.size, others),
         PLAIN,
         Traffic(copied=copies * setting.size),
-        {"durable": "fsync before it ends"},
+        {"durable": "fsync before it ends", **threads},
     )
 
 

@@ -61,14 +61,15 @@ def test_a_row_for_each_moment_compared_with_plain_in_the_same_cache(subject: Su
     assert (ready["min"], ready["median"], ready["max"], ready["ratio"]) == (1.0, 2.0, 3.0, 1.0)
     assert ready["way"] == "sealcar, private, cold"
     assert ready["traffic"] == {"copied": 110, "borrowed": 20, "mapped": 30}
+    counted = {"minor_faults": 7, "major_faults": 0, "logical_read": 100, "physical_read": 50}
     assert ready["processes"]["client"] == {
         "private": 5,
         "proportional": 9,
-        "minor_faults": 7,
-        "major_faults": 0,
-        "logical_read": 100,
-        "physical_read": 50,
+        **counted,
+        "least": counted,
+        "most": counted,
     }
+    assert ready["client_ratios"]["logical_read"] == 1.0
     assert ready["conditions"]["cache"] == "cold; 25% of a file stayed"
     assert ready["conditions"]["ep"] == "CPU"
     assert len(ready["conditions"]["model"]) == len("m.onnx ") + 64

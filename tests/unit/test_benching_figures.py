@@ -65,7 +65,23 @@ def test_every_moment_is_reported_and_what_has_no_figure_says_why() -> None:
         "private_peak": 5,
         "proportional_idle": 2,
         "proportional_peak": 8,
+        "least": {"minor_faults": 10, "major_faults": 1, "logical_read": 1000},
+        "most": {"minor_faults": 10, "major_faults": 1, "logical_read": 1000},
     }
+
+
+def test_what_an_application_needed_has_its_spread_and_its_ratio_to_plain() -> None:
+    few, many = (
+        replace(sample(1.0), counters={"client": Counters(faults, 0, 500, 7)})
+        for faults in (10, 40)
+    )
+    ours = Figures("ours", "warm", (few, many), watched=few)
+    plain = Figures("plain", "warm", (sample(1.0),), watched=sample(1.0))
+    told = ours.as_json(plain)["processes"]["client"]
+    assert (told["least"]["minor_faults"], told["most"]["minor_faults"]) == (10, 40)
+    ratios = told["ratio"]
+    assert (ratios["minor_faults"], ratios["logical_read"], ratios["private_peak"]) == (2.5, 0.5, 1)
+    assert "physical_read" not in ratios, "plain doesn't know its own"
 
 
 def test_a_way_that_failed_says_why_and_has_no_figures() -> None:

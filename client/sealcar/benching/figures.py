@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # answers of two ways differ by less, or they aren't the same model's
 _TOLERANCE: Final = 5e-3
+_COUNTED: Final = ("minor_faults", "major_faults", "logical_read", "physical_read")
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class Figures:
             "prepared": asdict(prepared) if prepared else None,
             "touched_after_ready": last.untouched,
             "bytes": asdict(last.traffic),
-            "processes": {role: self.process(role) for role in self.samples[0].counters},
+            "processes": {
+                role: self._process(role, reference) for role in self.samples[0].counters
+            },
             "stayed_in_page_cache": max(each.stayed for each in self.samples),
             "runtime": dict(last.runtime),
             "answer": list(last.answer),
@@ -89,10 +92,10 @@ class Figures:
 
     def process(self, role: str) -> dict[str, int | None]:
         """Return what a process needed: medians of the counters, peaks of the memory."""
-        spent = [each.counters[role] for each in self.samples]
+        counted = self._counted(role)
         found: dict[str, int | None] = {
-            name: _middle([getattr(each, name) for each in spent])
-            for name in ("minor_faults", "major_faults", "logical_read", "physical_read")
+            name: round(statistics.median(values)) if values else None
+            for name, values in counted.items()
         }
         idle, most = self.watched.memory.get(role, (None, None)) if self.watched else (None, None)
         return found | {
@@ -102,6 +105,35 @@ class Figures:
             "proportional_peak": most.proportional if most else None,
         }
 
+    def extremes(self, role: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the least and the most of what was counted in each sample, where it was."""
+        counted = {name: values for name, values in self._counted(role).items() if values}
+        return (
+            {name: min(values) for name, values in counted.items()},
+            {name: max(values) for name, values in counted.items()},
+        )
+
+    def _counted(self, role: str) -> dict[str, list[int]]:
+        spent = [each.counters[role] for each in self.samples]
+        return {
+            name: [value for value in (getattr(each, name) for each in spent) if value is not None]
+            for name in _COUNTED
+        }
+
+    def _process(self, role: str, reference: Figures | None) -> dict[str, Any]:
+        found = self.process(role)
+        least, most = self.extremes(role)
+        told: dict[str, Any] = {**found, "least": least, "most": most}
+        # the plain way has no daemon
+        if role == CLIENT and reference is not None and reference.samples:
+            its = reference.process(role)
+            told["ratio"] = {
+                name: value / other
+                for name, value in found.items()
+                if value is not None and (other := its[name])
+            }
+        return told
+
     def _moment(self, moment: str, reference: Figures | None) -> dict[str, Any]:
         spread = self.spread(moment)
         return {
@@ -109,11 +141,6 @@ class Figures:
             "ratio": self.ratio(moment, reference),
             "note": self.unseen(moment) or ("" if spread else "not measured"),
         }
-
-
-def _middle(values: Sequence[int | None]) -> int | None:
-    known = [each for each in values if each is not None]
-    return round(statistics.median(known)) if known else None
 
 
 def counted(samples: Sequence[Sample], wanted: int) -> tuple[tuple[Sample, ...], int]:
