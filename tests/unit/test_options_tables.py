@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sealcar.errors import PlaintextRefusedError
-from sealcar.ort.options import Refused, check_caller, findings, of_package, tables
+from sealcar.ort.options import Refused, check_caller, findings, of_package, table, tables
 
 PROVIDERS = ("qnn", "openvino", "nv_tensorrt_rtx", "tensorrt", "cuda")
 ROWS = [(name, row) for name in PROVIDERS for row in tables()[name].refused.values()]
@@ -74,6 +74,15 @@ def test_options_that_only_the_caller_can_judge_are_dropped_from_a_package() -> 
             )
             assert not taken.entries
             assert findings({option if session else f"ep.{each.ep or 'x'}.{option}": "1"}) == []
+
+
+def test_a_provider_has_the_table_with_its_name_whatever_the_case() -> None:
+    for each in tables().values():
+        assert all(table(name) is each for name in each.names)
+    assert table("QNNExecutionProvider") is tables()["qnn"]
+    # what stands in a table isn't its name
+    for ep in ("", "device_id", "names a path", '"', "qnn.toml"):
+        assert table(ep) is tables()["unknown"]
 
 
 def test_an_unknown_provider_has_an_allow_list_only() -> None:

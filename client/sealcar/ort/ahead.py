@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -122,7 +121,7 @@ class ViewsAhead:
             return self._view(name)
         coming.taken = True
         if coming.arriving is None:
-            return coming.there.result()
+            return coming.result()
         self._early.append(coming)
         return coming.arriving.view
 
@@ -133,7 +132,7 @@ class ViewsAhead:
             SealcarError: what went wrong, with scope and name.
         """
         while self._early:
-            self._early.pop().there.result()
+            self._early.pop().result()
 
     def give_up(self) -> None:
         """Fetch no further one."""
@@ -149,17 +148,17 @@ class ViewsAhead:
                     self._fetch(coming)
                 else:
                     # somebody may just be taking it
-                    coming.there.set_exception(WrongStateError("nothing is fetched any more"))
+                    coming.fail(WrongStateError("nothing is fetched any more"))
 
     def _fetch(self, coming: _Coming) -> None:
         try:
             if coming.arriving is None:
-                coming.there.set_result(self._view(coming.name))
+                coming.arrive(self._view(coming.name))
             else:
                 coming.arriving.bring()
-                coming.there.set_result(coming.arriving.view)
+                coming.arrive(coming.arriving.view)
         except BaseException as error:  # noqa: BLE001  (whoever takes it sees it)
-            coming.there.set_exception(error)
+            coming.fail(error)
 
 
 class Held(Closing):
@@ -227,5 +226,21 @@ def nothing_held() -> Held:
 class _Coming:
     def __init__(self, name: str, arriving: ArrivingPayload | None) -> None:
         self.name, self.arriving = name, arriving
-        self.there: Future[memoryview] = Future()
         self.taken = False
+        self._ended = threading.Event()
+        self._outcome: memoryview | BaseException = memoryview(b"")
+
+    def arrive(self, view: memoryview) -> None:
+        self._outcome = view
+        self._ended.set()
+
+    def fail(self, error: BaseException) -> None:
+        self._outcome = error
+        self._ended.set()
+
+    def result(self) -> memoryview:
+        """Wait for it, and return it or raise why it didn't come."""
+        self._ended.wait()
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome

@@ -18,7 +18,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sealcar.errors import PlaintextRefusedError
@@ -26,6 +26,9 @@ from sealcar.errors import PlaintextRefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_FOLDER: Final = Path(__file__).parent / "option_tables"
+_SESSION: Final = "session"
+_UNKNOWN: Final = "unknown"
 # ONNX Runtime's own namespaces: an entry elsewhere belongs to somebody's custom operators
 _OWN: Final = ("ep.", "memory.", "mlas.", "moe.", "optimization.", "session.")
 # characters of an option's name in a message
@@ -73,7 +76,7 @@ class Table:
 
     def knows(self, option: str) -> bool:
         """Return whether the table says anything about an option."""
-        return option in self.harmless | self.caller or option in self.refused
+        return option in self.harmless or option in self.caller or option in self.refused
 
     def objection(self, option: str, value: str) -> str:
         """Return why the caller may not set this option; empty if he may."""
@@ -153,7 +156,7 @@ def of_package(
     """
     entries: dict[str, str] = {}
     dropped: list[Finding] = []
-    asked = [(name, name, value, tables()["session"]) for name, value in session_options.items()]
+    asked = [(name, name, value, _table(_SESSION)) for name, value in session_options.items()]
     prefix = f"ep.{ep.lower()}."
     asked += [(prefix + name, name, value, table(ep)) for name, value in provider_options.items()]
     for key, name, value, owner in asked:
@@ -169,16 +172,16 @@ def of_package(
 
 def table(ep: str) -> Table:
     """Return a provider's table; for an unknown provider one that only has an allow-list."""
-    known = (t for t in tables().values() if ep.lower() in t.names)
-    return next(known, tables()["unknown"])
+    name = ep.lower()
+    # every load asks, and parsing all of them takes longer than connecting: only what has the name
+    # in it is parsed, in which it is written in such quotes
+    mentioned = (_table(file) for file, text in _texts().items() if f'"{name}"' in text)
+    return next((each for each in mentioned if name in each.names), None) or _table(_UNKNOWN)
 
 
-@cache
 def tables() -> Mapping[str, Table]:
     """Return every table, by its file's name."""
-    folder = resources.files(__package__).joinpath("option_tables")
-    files = [file for file in folder.iterdir() if file.name.endswith(".toml")]
-    return {f.name.removesuffix(".toml"): _parse(tomllib.loads(f.read_text())) for f in files}
+    return {file: _table(file) for file in _texts()}
 
 
 def keys_of(names: Sequence[str] = ()) -> list[str]:
@@ -187,7 +190,7 @@ def keys_of(names: Sequence[str] = ()) -> list[str]:
     Args:
         names: providers, as configuration entries name them; all known ones if empty.
     """
-    session = tables()["session"]
+    session = _table(_SESSION)
     keys = [*session.harmless, *session.caller, *session.refused]
     for each in tables().values():
         options = [*each.harmless, *each.caller, *each.refused]
@@ -197,13 +200,23 @@ def keys_of(names: Sequence[str] = ()) -> list[str]:
 
 def _owner(key: str) -> tuple[Table | None, str]:
     """Return the table that a configuration entry falls under, and the option's name there."""
-    session = tables()["session"]
+    session = _table(_SESSION)
     if session.knows(key) or key.startswith(session.caller_prefixes):
         return session, key
     if key.startswith("ep.") and key.count(".") > 1:
         _, name, option = key.split(".", 2)
         return table(name), option
     return (session, key) if key.startswith(_OWN) else (None, key)
+
+
+@cache
+def _texts() -> Mapping[str, str]:
+    return {file.stem: file.read_text() for file in sorted(_FOLDER.glob("*.toml"))}
+
+
+@cache
+def _table(file: str) -> Table:
+    return _parse(tomllib.loads(_texts()[file]))
 
 
 def _parse(data: Mapping[str, Any]) -> Table:
