@@ -67,6 +67,8 @@ FIGURES: Final[Mapping[str, Divided]] = {
             "load_compiled_vs_plain": ("load-compiled", trial.PRIVATE),
             "load_ort_plain_with_options_vs_plain": ("load-ort", trial.TUNED_PLAINLY),
             "load_ort_vs_plain": ("load-ort", trial.PRIVATE),
+            "load_ort_shared_first_vs_plain": ("load-ort", trial.SHARED_FIRST),
+            "load_ort_shared_next_vs_plain": ("load-ort", trial.SHARED_NEXT),
         }.items()
     },
     "small_p50_ms": Divided("small", small.IDLE, P50, 1e-3),

@@ -162,3 +162,14 @@ def test_a_model_is_found_with_what_lies_beside_it_and_nothing_else(tmp_path: Pa
 
 def test_this_installation_has_a_daemon() -> None:
     assert server_installed()
+
+
+@pytest.mark.parametrize(("size", "shared"), [(4 << 20, True), (1 << 20, False)])
+def test_workers_share_a_model_that_the_runtime_uses_where_it_lies(
+    tmp_path: Path, size: int, *, shared: bool
+) -> None:
+    path = tmp_path / "m.ort"
+    path.write_bytes(b"\x1c\0\0\0ORTM" + bytes(size - 8))
+    found = subjects.find(path, None, None)
+    assert found.in_place == ("m.ort" if shared else "")
+    assert found.weights == (size if shared else 0)

@@ -6,10 +6,11 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sealcar import publish
+from sealcar import onnxscan, publish
 from sealcar.errors import InvalidPackageError, InvalidRequestError
 from sealcar.names import shown
-from sealcar.ort import plain, scopes
+from sealcar.onnxscan import ortformat
+from sealcar.ort import placing, plain, scopes
 from sealcar.publish.plan import is_directory
 
 if TYPE_CHECKING:
@@ -60,7 +61,16 @@ class Subject:
     @property
     def weights(self) -> int:
         """Bytes of payloads that workers can share."""
-        return sum(size for kind, size in self.sealed.values() if kind == "initializers")
+        own = self.sealed[self.in_place][1] if self.in_place else 0
+        return own + sum(size for kind, size in self.sealed.values() if kind == "initializers")
+
+    @property
+    def in_place(self) -> str:
+        """Payload of a model that the runtime uses where it lies, weights and all; else empty."""
+        with self.model.open("rb") as file:
+            own_format = onnxscan.is_ort_format(file.read(ortformat.HEAD))
+        models = (name for name, (kind, _) in self.sealed.items() if kind == "model")
+        return next(models, "") if own_format and self.size >= placing.LEAST else ""
 
     @property
     def compiled(self) -> bool:
