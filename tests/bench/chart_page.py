@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.loads import PREPARED
+
 from sealcar.benching.jobs import INFERENCE, MOMENTS
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ END: Final = "<!-- end of the figures -->"
 _MET: Final = {True: "met", False: "**not met**", None: "not measured"}
 _MACHINE: Final = ("cpu", "cores", "memory", "kernel", "huge_pages", "file_system", "python")
 _LOAD: Final = "load-"
+_OURS: Final = "sealcar"
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 
@@ -82,10 +85,8 @@ def _goals(
 
 
 def _part(name: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the table of a part, if anything in it is compared with something."""
+    """Yield the table of a part."""
     rows = part["rows"]
-    if not any(row["ratio"] is not None for row in rows):
-        return
     yield f"### {part['about'][0].upper()}{part['about'][1:]}"
     yield ""
     yield from _loads(rows) if name.startswith(_LOAD) else _ways(rows)
@@ -153,7 +154,9 @@ def _plain_wins(parts: Mapping[str, Any]) -> Iterator[str]:
         if row["ratio"] is not None
         and row["ratio"] > 1
         and (row["stage"] == INFERENCE or not name.startswith(_LOAD))
-        and row["way"].startswith("sealcar")
+        and row["stage"] != PREPARED
+        and row["way"].startswith(_OURS)
+        and not row["reference"].startswith(_OURS)
     ]
     yield (
         "A plain reader into huge pages is faster than anything with a cipher"

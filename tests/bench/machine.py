@@ -32,7 +32,7 @@ def machine(folder: Path) -> dict[str, str]:
         "affinity": affinity(),
         "aes": " ".join(each for each in _flags() if each in _AES) or "none",
         "memory": _line("/proc/meminfo", "MemTotal"),
-        "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "kernel": f"{platform.system()} {_release()} {platform.machine()}",
         "huge_pages": _chosen(_HUGE / "enabled"),
         "huge_pages_of_shared_memory": _chosen(_HUGE / "shmem_enabled"),
         "free_page_reporting": _reporting(),
@@ -43,6 +43,11 @@ def machine(folder: Path) -> dict[str, str]:
         **{name: _version(name) for name in _PACKAGES},
         "commit": _said("git", "describe", "--always", "--dirty"),
     }
+
+
+def _release() -> str:
+    """Return the kernel's version as its makers count; what comes after is a distribution's."""
+    return ".".join(platform.release().split(".")[:2])
 
 
 def _line(path: str, name: str) -> str:

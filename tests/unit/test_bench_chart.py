@@ -30,6 +30,7 @@ def row(way: str, stage: str, ratio: float | None, median: float | None = 0.25) 
         "max": median,
         "size": 64 << 20,
         "skipped": "",
+        "reference": trial.PLAINLY,
         "processes": used,
     }
 
@@ -99,6 +100,33 @@ def test_the_page_has_goals_moments_and_where_plain_wins() -> None:
     assert "250.0 ms (1.25)" in made
     assert "first inference: 1.25 of the plain way" in made
     assert "session ready: 0.9" not in made.split("### Where plain is faster")[1]
+
+
+def test_the_page_has_curves_too_and_only_what_plain_wins_over_us() -> None:
+    found = report()
+    listed = row("list all packages", "all listed", None) | {"at": 10_000.0, "size": 0}
+    by_c = row("sealcar, by the client in C", READ, 1.5) | {"reference": blob.OURS}
+    prepared = row(trial.PRIVATE, loads.PREPARED, 1.5)
+    found["parts"]["curve-store"] = part("a store of 1 to 10,000 packages", listed)
+    found["parts"]["c"] = part("by the client in C", by_c)
+    found["parts"]["first-token"] = part("a language model", prepared)
+    made = chart_page.figures(found)
+    assert "### A store of 1 to 10,000 packages" in made
+    assert (
+        "| list all packages at 10000 | all listed | 250.00 ms | 250.00 ms to 250.00 ms |  |"
+        in made
+    )
+    wins = made.split("### Where plain is faster")[1]
+    assert "client in C" not in wins
+    assert loads.PREPARED not in wins
+
+
+def test_a_way_of_loading_that_there_is_none_of_says_why() -> None:
+    found = report()
+    none = row(trial.SHARED_NEXT, READY, None, None) | {"skipped": "nothing to share"}
+    found["parts"]["load-onnx"]["rows"].append(none)
+    made = chart_page.figures(found)
+    assert f"| {trial.SHARED_NEXT} | skipped: nothing to share |" in made
 
 
 def test_a_payload_that_is_slower_than_plain_is_told_by_its_size() -> None:
