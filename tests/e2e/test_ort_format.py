@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support import eps, flows, models, plain_packages
+from support import eps, flows, models, ort_format, plain_packages
+from support.daemon import Daemon
 
 from sealcar import publish
 from sealcar.errors import InvalidPackageError
@@ -18,7 +20,7 @@ from sealcar.ort import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.daemon import Daemon
+    from sealcar.ort.loading import Initializers
 
 CPU: Final = ("CPUExecutionProvider",)
 WIDTH: Final = 256
@@ -71,6 +73,24 @@ def test_a_model_in_ort_format_loads_plain_and_sealed(
             flows.assert_equal_answers(got, want)
             # and the options go on serving ONNX models
             load(other, variant="v", session_options=options, providers=CPU)
+
+
+def test_a_large_model_is_used_where_it_lies_though_the_daemon_is_gone(tmp_path: Path) -> None:
+    model = ort_format.converted(tmp_path / "model.ort")
+    given = models.sample_input(ort_format.WIDTH)
+    want = flows.on_cpu(ort_format.plain(), given)
+    with Daemon(tmp_path) as daemon, daemon.connect() as client:
+        with publish.plan(model, name="p") as plan:
+            client.catalogue.import_(plan)
+        kinds: tuple[Initializers, ...] = ("private", "shared")
+        sessions = [
+            load(client, "p", session_options=options, providers=CPU, initializers=kind)
+            for kind, options in ((each, eps.quiet_options()) for each in kinds)
+        ]
+    gc.collect()
+    assert {each.name for each in ort_format.maps()} == {ort_format.OWN, ort_format.SHARED}
+    for session in sessions:
+        flows.assert_equal_answers(session.run(None, given)[0], want)
 
 
 def test_a_session_that_goes_on_using_the_models_bytes_keeps_them(

@@ -57,6 +57,11 @@ def test_every_form_holds_the_very_bytes(scope: Scope, name: str) -> None:
         assert reader.size == len(expected)
         reader.read_into(buffer)
     assert buffer == expected
+    for shared in (False, True) if expected else ():
+        named = scope.named(name, shared=shared)
+        assert named
+        with named:
+            assert Path(named.path).read_bytes() == expected
 
 
 def test_an_address_is_filled_and_nothing_beside_it(scope: Scope) -> None:

@@ -103,6 +103,11 @@ def test_every_form_of_a_payload_holds_the_very_bytes(client: Client, name: str)
     assert target == PAYLOADS[name]
     with scope.map(name, shared=True) as mapped:
         assert bytes(mapped.view) == PAYLOADS[name]
+    if PAYLOADS[name]:
+        named = scope.named(name, shared=True)
+        assert named
+        with named:
+            assert named.read() == PAYLOADS[name]
     assert client.delivery == "stream"
     assert not client.delivery_reason
 

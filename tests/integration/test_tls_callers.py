@@ -64,6 +64,10 @@ def test_a_workload_lists_opens_and_reads_what_it_was_granted(served: Served) ->
         assert found.read("empty") == b""
         with found.map("a") as mapped:
             assert bytes(mapped.view) == DATA
+        own = found.named("a", shared=True)
+        assert own
+        with own:
+            assert own.read() == DATA
 
 
 def test_the_program_that_the_document_shows_works(
