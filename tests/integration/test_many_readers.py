@@ -13,6 +13,8 @@ from support.many_packages import fill
 from support.payload_packages import COMPONENT, PACKAGE, VARIANT, publish, varied
 from support.raw_clients import RawClient, until
 
+from sealcar_server.transfer.rings import SIZE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -33,20 +35,20 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 def test_64_who_never_read_on_have_begun_all_of_them_and_the_budget_holds(daemon: Daemon) -> None:
     with ExitStack() as stack:
-        slots = []
+        sizes = []
         for _ in range(READERS):
             client = stack.enter_context(RawClient(daemon))
             client.read("big")
             packet = client.packet()
-            slots.append(packet.ring.slots)
+            sizes.append(packet.ring.slots * packet.ring.slot_size)
             client.mapped()
             assert client.packet().reading.size == len(BIG)
-        assert max(slots) == 8
-        assert min(slots) >= 1
+        assert max(sizes) == SIZE
+        assert min(sizes) >= MIB
         with daemon.connect() as watcher:
             state = watcher.state()
             assert state.transfers == READERS
-            assert state.memory == sum(slots) * MIB <= state.memory_limit
+            assert state.memory == sum(sizes) <= state.memory_limit
     with daemon.connect() as watcher:
         until(lambda: watcher.state().memory == 0)
 
@@ -59,16 +61,21 @@ def test_a_ring_that_was_small_for_want_of_room_is_replaced_when_there_is_some(
         for client in clients:
             client.start_read("big")
         last = clients.pop()
-        assert last.rings[-1].slots < 8
+        assert _size(last) < SIZE
         for client in clients:
             client.close()
         whole = _finish(last)
         assert whole == BIG
         with daemon.connect() as watcher:
-            until(lambda: watcher.state().memory == last.rings[-1].slots * MIB)
+            until(lambda: watcher.state().memory == _size(last))
         last.start_read("big")
-        assert last.rings[-1].slots == 8
+        assert _size(last) == SIZE
         assert _finish(last) == BIG
+
+
+def _size(client: RawClient) -> int:
+    ring = client.rings[-1]
+    return ring.slots * ring.slot_size
 
 
 def _finish(client: RawClient) -> bytes:

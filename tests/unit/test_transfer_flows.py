@@ -89,6 +89,66 @@ def test_a_ring_brings_every_byte_of_a_sealed_file(
     assert client.data == plain
 
 
+class _Other:
+    """A job of somebody else."""
+
+    owner = "other"
+
+    def work(self, token: Token, scratch: Scratch) -> None:
+        del token, scratch
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_large_slot_carries_several_pieces_unless_others_wait_for_a_worker(
+    tmp_path: Path, key: PayloadKey, *, alone: bool
+) -> None:
+    plain = varied(20 << 20)
+    sealed = seal(tmp_path / "f", key, plain)
+    engine = Engine(1)
+    sizes: list[int] = []
+    data = bytearray(len(plain))
+
+    def announced(slot: int, offset: int, size: int) -> None:
+        sizes.append(size)
+        data[offset : offset + size] = ctypes.string_at(ring.address(slot), size)
+        if not alone:
+            engine.put(_Other(), Token(0))
+        engine.put(flow, Token(slot))
+
+    with (
+        Ring.of_size(SLOTS, client_writes=False) as ring,
+        opened(tmp_path / "f", key, sealed) as reader,
+    ):
+        assert (ring.slots, ring.size) == (SLOTS // 2, SLOTS * SEGMENT)
+        over = threading.Event()
+        flow = RingRead(SealedSource(reader), ring, engine, announced, lambda _: over.set())
+        if not alone:
+            engine.put(_Other(), Token(0), Token(0))
+        engine.put(flow, *map(Token, range(ring.slots)))
+        engine.start()
+        assert over.wait(20)
+        engine.close()
+    assert data == plain
+    if alone:
+        assert sizes == [FIRST_PIECE + PIECE, *[2 * PIECE] * 9, len(plain) - 20 * PIECE + 40]
+    else:
+        assert max(sizes) == PIECE, "each had its turn by the piece"
+
+
+def test_as_many_workers_wake_as_there_are_tokens(engine: Engine) -> None:
+    together = threading.Barrier(3)
+
+    class Meeting:
+        owner = None
+
+        def work(self, token: Token, scratch: Scratch) -> None:
+            del token, scratch
+            together.wait(5)
+
+    engine.put(Meeting(), Token(0), Token(1))
+    together.wait(5)
+
+
 def test_forged_plaintext_never_reaches_a_slot(
     tmp_path: Path, key: PayloadKey, engine: Engine
 ) -> None:

@@ -33,6 +33,17 @@ def test_owners_take_turns_and_so_do_the_transfers_of_one() -> None:
     assert turns.take() == ("wide", 9)
 
 
+def test_a_transfer_is_alone_while_nothing_waits_but_its_own() -> None:
+    turns: Turns[str, int] = Turns()
+    assert turns.alone("one", "wide")
+    turns.put("one", "wide", 0)
+    assert turns.alone("one", "wide")
+    assert not turns.alone("one", "narrow"), "another one of the same owner waits"
+    assert not turns.alone("other", "only")
+    turns.put("other", "only", 0)
+    assert not turns.alone("one", "wide")
+
+
 class _Transfer:
     """A job whose tokens come back, as a client's slots do."""
 

@@ -41,7 +41,7 @@ class Line:
 
     def ring(self, *, client_writes: bool, slots: int) -> Ring:
         """Return a ring whose memory can be handed to the client; ExhaustedError."""
-        return Ring(client_writes=client_writes, slots=slots)
+        return Ring.of_size(slots, client_writes=client_writes)
 
     def receive(self) -> pb.ClientPacket | None:
         """Return the next message; None: the client has closed.

@@ -10,6 +10,8 @@ from sealcar.errors import SealcarError, WrongStateError
 from sealcar_server.endpoints.data_turns import ViolationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sealcar.v1 import data_socket_pb2 as pb
     from sealcar_server.access.permit import Permit
     from sealcar_server.endpoints.connection import Connection
@@ -43,8 +45,8 @@ class Operation(abc.ABC):
         """
         raise ViolationError(WrongStateError(f"piece at {piece.offset} without a write"))
 
-    def refill(self, slot: int) -> None:  # noqa: B027  (only reads have a use for it)
-        """Use a slot of the read ring that the client gave back."""
+    def refill(self, slots: Sequence[int]) -> None:  # noqa: B027  (only reads have a use for it)
+        """Use slots of the read ring that the client gave back."""
 
     def check(self) -> None:
         """End it if the client lost the right to it."""

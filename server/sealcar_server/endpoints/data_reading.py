@@ -15,6 +15,8 @@ from sealcar_server.transfer.rings import SLOTS, slots_of_use
 from sealcar_server.transfer.spent import Lending
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sealcar_server.endpoints.connection import Connection
     from sealcar_server.service.payload_source import PayloadSource
     from sealcar_server.transfer.rings import Ring
@@ -60,8 +62,7 @@ class ReadOperation(Operation):
         except UnavailableError as error:
             self._flow.stop(error)
             return
-        for slot in range(self._slots):
-            engine.put(self._flow, Token(slot))
+        engine.put(self._flow, *map(Token, range(self._slots)))
 
     def stop(self, reason: SealcarError) -> None:
         """End it early."""
@@ -71,13 +72,13 @@ class ReadOperation(Operation):
         else:
             super().stop(reason)
 
-    def refill(self, slot: int) -> None:
-        """Use a slot of the read ring that the client gave back."""
-        self._lending.returned(slot)
+    def refill(self, slots: Sequence[int]) -> None:
+        """Use slots of the read ring that the client gave back."""
+        self._lending.returned(slots)
         if self._leaving:
             self._ended(None)
         elif self._flow is not None:
-            self._connection.door.services.engine.put(self._flow, Token(slot))
+            self._connection.door.services.engine.put(self._flow, *map(Token, slots))
 
     def _announce(self, slot: int, offset: int, size: int) -> None:
         self._lending.lent(slot)

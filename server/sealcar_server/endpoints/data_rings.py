@@ -113,7 +113,7 @@ class RingKeeper:
         Raises:
             ViolationError: a slot was not lent.
         """
-        operation = self._connection.operation
+        back: list[int] = []
         for slot in slots:
             if slot in self._forgiven:
                 self._forgiven.discard(slot)
@@ -121,8 +121,10 @@ class RingKeeper:
             if slot not in self.lent:
                 raise ViolationError(WrongStateError(f"slot {slot} was not lent"))
             self.lent.discard(slot)
-            if operation is not None:
-                operation.refill(slot)
+            back.append(slot)
+        operation = self._connection.operation
+        if back and operation is not None:
+            operation.refill(back)
 
     def abandon(self) -> None:
         """Take every slot back after an error, which the client may not have seen yet."""
@@ -148,7 +150,7 @@ class RingKeeper:
         ring, lease = kept
         budget = self._connection.door.services.budget
         # the one that is there counts until the client has unmapped it
-        if ring.slots >= slots or not budget.has_room(lease.owner, slots * SEGMENT):
+        if ring.size >= slots * SEGMENT or not budget.has_room(lease.owner, slots * SEGMENT):
             return ring
         del self._rings[client_writes]
         self._connection.door.outstanding.take(ring, lease)
@@ -180,7 +182,7 @@ class RingKeeper:
             self._connection.close(error)
 
     def _hand_over(self, ring: Ring) -> None:
-        announced = pb.Ring(slots=ring.slots, slot_size=SEGMENT)
+        announced = pb.Ring(slots=ring.slots, slot_size=ring.slot_size)
         packet = (
             pb.DaemonPacket(write_ring=announced)
             if ring.client_writes

@@ -11,7 +11,6 @@ import os
 import sys
 import threading
 import time
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sealcar_server.sealing.scratch import Scratch
@@ -19,7 +18,7 @@ from sealcar_server.transfer.crowds import MANY, Crowds
 from sealcar_server.transfer.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
 # The workers come back for the interpreter lock several times a segment. At the default of 5 ms
 # one busy Python thread would make each of those a wait of 5 ms.
@@ -70,10 +69,9 @@ class Engine:
     def __init__(self, workers: int | None = None, crowds: Crowds | None = None) -> None:
         self._crowds = crowds or Crowds()
         self._closing = False
-        # as many wake-ups as there are tokens; which one it is the turns say
-        self._queue: SimpleQueue[bool] = SimpleQueue()
         self._turns: Turns[Job, tuple[Token, float]] = Turns()
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         count = workers or len(os.sched_getaffinity(0))
         self._threads = [
             threading.Thread(target=self._run, name=f"cipher-{number}", daemon=True)
@@ -96,11 +94,18 @@ class Engine:
         for thread in self._threads:
             thread.start()
 
-    def put(self, job: Job, token: Token) -> None:
-        """Queue one token."""
+    def put(self, job: Job, *tokens: Token) -> None:
+        """Queue tokens of one job."""
+        now = time.monotonic()
         with self._lock:
-            self._turns.put(job.owner, job, (token, time.monotonic()))
-        self._queue.put(True)  # noqa: FBT003  (of a queue)
+            for token in tokens:
+                self._turns.put(job.owner, job, (token, now))
+            self._changed.notify(len(tokens))
+
+    def alone(self, job: Job) -> bool:
+        """Tell whether no token waits but of this job."""
+        with self._lock:
+            return self._turns.alone(job.owner, job)
 
     def ask(self, answered: Callable[[], None]) -> None:
         """Have a worker call this, when it has time."""
@@ -108,53 +113,51 @@ class Engine:
 
     def close(self) -> None:
         """Let the workers finish what is queued, and wait for them."""
-        self._closing = True
-        for _ in self._threads:
-            self._queue.put(False)  # noqa: FBT003  (of a queue)
+        with self._lock:
+            self._closing = True
+            self._changed.notify_all()
         for thread in self._threads:
             thread.join()
 
     def _run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness())
         scratch = Scratch()
-        left, rest = 0, 0.0
-        while (woken := self._woken(rest if left else None)) is not None:
-            rest = self._work(scratch)
-            # each wake-up is for one token, now or after a rest
-            left += woken - (not rest)
-        for _ in range(left):
-            self._work(scratch)
+        while (taken := self._take()) is not None:
+            job, (token, since), crowd = taken
+            begun = time.monotonic()
+            scratch.queued_seconds = begun - since
+            job.work(token, scratch)
+            if crowd:
+                with self._lock:
+                    self._crowds.end(time.monotonic() - begun)
         scratch.wipe()
 
-    def _woken(self, rest: float | None) -> int | None:
-        """Wait for a token; 0: that took as long as the rest; None: it is the end."""
-        try:
-            return 1 if self._queue.get(timeout=rest) else None
-        except Empty:
-            return 0
-
-    def _work(self, scratch: Scratch) -> float:
-        """Do one token's worth, or return the seconds until those that there are may be taken."""
+    def _take(self) -> tuple[Job, tuple[Token, float], bool] | None:
+        """Wait for a token; whether it is a crowd's comes with it. None: it is the end."""
         with self._lock:
-            crowding = self._turns.waiting(MANY)
-            # who has transfers waiting too has turns with the crowd, and isn't company for it
-            waiting = self._turns.waiting() if crowding else ()
-            rests = {owner: self._crowds.rest(owner, waiting) for owner in crowding}
-            resting = {} if self._closing else {one: rest for one, rest in rests.items() if rest}
-            try:
-                job, (token, since) = self._turns.take(resting)
-            except LookupError:
-                return min(resting.values())
-            crowd = job.owner in crowding
-            if crowd:
-                self._crowds.begin()
-        begun = time.monotonic()
-        scratch.queued_seconds = begun - since
-        job.work(token, scratch)
-        if crowd:
-            with self._lock:
-                self._crowds.end(time.monotonic() - begun)
-        return 0.0
+            while True:
+                crowding = self._turns.waiting(MANY)
+                resting = self._resting(crowding) if crowding else {}
+                try:
+                    job, token = self._turns.take(resting)
+                except LookupError:
+                    if self._closing:
+                        return None
+                    self._changed.wait(min(resting.values(), default=None))
+                    continue
+                crowd = job.owner in crowding
+                if crowd:
+                    self._crowds.begin()
+                return job, token, crowd
+
+    def _resting(self, crowding: Iterable[Hashable]) -> dict[Hashable, float]:
+        """Return of whom no token may be taken for how many seconds."""
+        if self._closing:
+            return {}
+        # who has transfers waiting too has turns with the crowd, and isn't company for it
+        waiting = self._turns.waiting()
+        rests = {owner: self._crowds.rest(owner, waiting) for owner in crowding}
+        return {owner: rest for owner, rest in rests.items() if rest}
 
 
 def _niceness() -> int:

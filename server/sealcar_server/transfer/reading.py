@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 from sealcar_server.transfer.flow import Flow
 from sealcar_server.transfer.order import Order
+from sealcar_server.transfer.rings import MANY
 from sealcar_server.transfer.spent import Spent
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class SealedSource:
                 "first-touch" if fresh else "place": time.perf_counter() - begun,
             }
         )
+        # of several pieces for one token the first one waited
+        scratch.queued_seconds = 0.0
 
 
 class RingRead(Flow):
@@ -79,9 +81,10 @@ class RingRead(Flow):
     ) -> None:
         super().__init__(ended)
         self._source, self._ring, self._announce = source, ring, announce
-        self._order = Order(source.reader, source.spent, partial(engine.put, self))
-        # next() of a count is atomic
-        self._announced = itertools.count(1)
+        self._engine = engine
+        run = 1 if source.reader.waits or source.count < MANY else ring.segments
+        self._order = Order(source.reader, source.spent, partial(engine.put, self), run=run)
+        self._announced = 0
 
     def _step(self, token: Token, scratch: Scratch) -> bool:
         index = self._order.take(token)
@@ -90,9 +93,21 @@ class RingRead(Flow):
         span = self._order.read(token, index, scratch, self.owner)
         if span is None:
             return False
-        slot = token.slot
+        slot, begin, pieces = token.slot, span.plain_at, 1
+        start = self._ring.address(slot) - begin
         fresh = self._ring.touch(slot)
-        self._source.put(span, scratch, self._ring.address(slot), fresh=fresh)
-        self._announce(slot, span.plain_at, span.plain_size)
+        self._source.put(span, scratch, start + span.plain_at, fresh=fresh)
+        while (following := self._order.following(index)) is not None:
+            if not self._engine.alone(self):
+                # others have their turn by the piece
+                self._order.leave(token, following)
+                break
+            index = following
+            span = self._source.reader.read_segment(index, scratch)
+            self._source.put(span, scratch, start + span.plain_at, fresh=fresh)
+            pieces += 1
+        self._announce(slot, begin, span.plain_at + span.plain_size - begin)
         # counted after the packet went out, or the end could overtake another worker's piece
-        return next(self._announced) == self._source.count
+        with self._lock:
+            self._announced += pieces
+            return self._announced == self._source.count

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 SLOTS: Final = 8
 SIZE: Final = SLOTS * SEGMENT
 _FEW: Final = SLOTS // 2
-_MANY: Final = SLOTS + 2  # pieces, which pay for all slots
+MANY: Final = SLOTS + 2  # pieces, which pay for all slots
+_TOGETHER: Final = 2  # segments in a slot, where there are many
 # as much in any case is for whole ones
 _WHOLE: Final = 8 * SIZE
 
@@ -52,30 +53,37 @@ def slots_of_use(pieces: int) -> int:
     """
     if pieces <= _FEW // 2:
         return max(1, pieces)
-    return _FEW if pieces < _MANY else SLOTS
+    return _FEW if pieces < MANY else SLOTS
 
 
 class Ring:
-    """Slots of one segment each; the descriptor for the client is handed out once.
+    """Slots of equal size; the descriptor for the client is handed out once.
 
     Args:
         client_writes: which side fills the slots.
         slots: how many.
+        segments: that fit into each.
         shared: with the client. Else it is this process's alone, which fills and empties it for
             a client that can't have it.
 
     Attributes:
         slots: how many.
+        segments: that fit into each.
+        slot_size: bytes.
         size: of all of them together.
 
     Raises:
         ExhaustedError: the system has no memory or descriptors left.
     """
 
-    def __init__(self, *, client_writes: bool, slots: int = SLOTS, shared: bool = True) -> None:
+    def __init__(
+        self, *, client_writes: bool, slots: int = SLOTS, segments: int = 1, shared: bool = True
+    ) -> None:
         self.client_writes = client_writes
         self.slots: Final = slots
-        self.size: Final = slots * SEGMENT
+        self.segments: Final = segments
+        self.slot_size: Final = segments * SEGMENT
+        self.size: Final = slots * self.slot_size
         self.shared = shared
         self._touched: set[int] = set()
         self._theirs = self._watch = -1
@@ -88,6 +96,16 @@ class Ring:
             raise ExhaustedError(f"no ring could be made: {error.strerror}") from error
         with Exported(self._map, writable=True) as whole:
             self._address = whole.address
+
+    @classmethod
+    def of_size(cls, segments: int, *, client_writes: bool) -> Self:
+        """Return a ring that is shared, for so many segments; raises as the class does.
+
+        Each slot is passed to and fro by a packet, so that a large ring has fewer and larger ones.
+        """
+        if client_writes or segments < SLOTS:
+            return cls(client_writes=client_writes, slots=segments)
+        return cls(client_writes=False, slots=segments // _TOGETHER, segments=_TOGETHER)
 
     def _share(self) -> None:
         descriptor = memory("sealcar-ring", self.size)
@@ -113,11 +131,11 @@ class Ring:
 
     def address(self, slot: int) -> int:
         """Return where a slot begins."""
-        return self._address + slot * SEGMENT
+        return self._address + slot * self.slot_size
 
     def room(self, slot: int, size: int) -> memoryview:
         """Return the first bytes of a slot: memory that stays as long as this view of it."""
-        at = slot * SEGMENT
+        at = slot * self.slot_size
         return memoryview(self._map)[at : at + size]
 
     def touch(self, slot: int) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sealcar_server import spans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sealcar_server.transfer.metering import Meter
 
@@ -64,11 +64,11 @@ class Lending:
             if len(self._since) == self._slots:
                 self._all_since = now
 
-    def returned(self, slot: int) -> None:
-        """Note that the client gave a slot back."""
+    def returned(self, slots: Iterable[int]) -> None:
+        """Note that the client gave slots back."""
         now = time.monotonic()
         with self._lock:
             waited = now - self._all_since if self._all_since else 0.0
             self._all_since = 0.0
-            copied = now - self._since.pop(slot, now)
+            copied = sum(now - self._since.pop(slot, now) for slot in slots)
         self._spent.add({"client-wait": waited, "client-copy": copied})

@@ -35,6 +35,13 @@ class Turns(Generic[_Job, _Token]):
         """Return the owners of whom more transfers wait than so many."""
         return [owner for owner, jobs in self._owners.items() if len(jobs) > most]
 
+    def alone(self, owner: Hashable, job: _Job) -> bool:
+        """Tell whether nothing waits but of this one transfer."""
+        if not self._count:
+            return True
+        jobs = self._owners.get(owner, ())
+        return len(self._owners) == len(jobs) == 1 and job in jobs
+
     def take(self, but: Collection[Hashable] = ()) -> tuple[_Job, _Token]:
         """Remove and return what is next; LookupError if nothing waits but of those owners."""
         ready = [one for one in self._owners if one not in but][:1]
