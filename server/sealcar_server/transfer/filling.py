@@ -61,10 +61,10 @@ class SegmentFill(Flow):
             self._engine.put(self, Token(slot))
 
     def _step(self, token: Token, scratch: Scratch) -> bool:
-        index = self._order.take(token)
-        if index >= self._count:
+        pieces = self._order.take(token)
+        if not pieces:
             return False
-        span = self._order.read(token, index, scratch, self.owner)
+        span = self._order.read(token, pieces[0], scratch, self.owner)
         if span is None:
             return False
         begun = time.perf_counter()

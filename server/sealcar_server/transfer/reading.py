@@ -82,32 +82,29 @@ class RingRead(Flow):
         super().__init__(ended)
         self._source, self._ring, self._announce = source, ring, announce
         self._engine = engine
-        run = 1 if source.reader.waits or source.count < MANY else ring.segments
-        self._order = Order(source.reader, source.spent, partial(engine.put, self), run=run)
+        self._order = Order(source.reader, source.spent, partial(engine.put, self))
+        # few pieces are there sooner one by one
+        self._together = 1 if source.reader.waits or source.count < MANY else ring.segments
         self._announced = 0
 
     def _step(self, token: Token, scratch: Scratch) -> bool:
-        index = self._order.take(token)
-        if index >= self._source.count:
+        # while others wait, each has his turn by the piece
+        many = self._together > 1 and self._engine.alone(self)
+        pieces = self._order.take(token, self._together if many else 1)
+        if not pieces:
             return False
-        span = self._order.read(token, index, scratch, self.owner)
+        span = self._order.read(token, pieces[0], scratch, self.owner)
         if span is None:
             return False
-        slot, begin, pieces = token.slot, span.plain_at, 1
+        slot, begin = token.slot, span.plain_at
         start = self._ring.address(slot) - begin
         fresh = self._ring.touch(slot)
-        self._source.put(span, scratch, start + span.plain_at, fresh=fresh)
-        while (following := self._order.following(index)) is not None:
-            if not self._engine.alone(self):
-                # others have their turn by the piece
-                self._order.leave(token, following)
-                break
-            index = following
+        self._source.put(span, scratch, start + begin, fresh=fresh)
+        for index in pieces[1:]:
             span = self._source.reader.read_segment(index, scratch)
             self._source.put(span, scratch, start + span.plain_at, fresh=fresh)
-            pieces += 1
         self._announce(slot, begin, span.plain_at + span.plain_size - begin)
         # counted after the packet went out, or the end could overtake another worker's piece
         with self._lock:
-            self._announced += pieces
+            self._announced += len(pieces)
             return self._announced == self._source.count
