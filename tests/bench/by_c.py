@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from bench.blob import OURS, Blob
@@ -26,7 +27,8 @@ def _run(setting: Setting) -> list[Row]:
         return [Row(BY_C, STAGE, skipped="no C compiler is installed")]
     program = str(c_programs.program("c_reader"))
     with Daemon(setting.folder) as daemon:
-        (python,) = Blob(setting.folder, daemon, setting.size).ways([OURS])
+        (found,) = Blob(setting.folder, daemon, setting.size).ways([OURS])
+        python = replace(found, reference=OURS)
         variables = {"SEALCAR_SOCKET": str(daemon.socket)}
         command = (program, PACKAGE, COMPONENT, VARIANT, STAGE)
         return compare([_way(command, daemon, variables, python), python], setting)

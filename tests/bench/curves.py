@@ -1,6 +1,6 @@
 """How reading scales: with the payload's size, with clients at once, and with the daemon's workers.
 
-Every point is an alternating run of its own, of fewer rounds; memory isn't watched.
+Every point is an alternating run of its own; memory isn't watched.
 """
 
 from __future__ import annotations
@@ -39,13 +39,8 @@ _LARGE: Final = 6 * _GIB
 _CLIENTS: Final = (1, 2, 4, 8, 16, 32, 64)
 _SHARERS: Final = (1, 2, 4, 8)
 _PART: Final = 32 * _MIB
-_ROUNDS: Final = 3
 _NO_MEMORY: Final = "not enough memory to have it in the page cache three times"
 _CROWD: Final = str(Path(__file__).with_name("crowd.py"))
-
-
-def _fewer(setting: Setting, folder: str) -> Setting:
-    return replace(setting, folder=Path(folder), rounds=min(setting.rounds, _ROUNDS))
 
 
 def _points(setting: Setting, points: Iterable[int], least: int) -> list[int]:
@@ -63,7 +58,7 @@ def _by_size(setting: Setting) -> list[Row]:
     for size in _sizes(setting):
         setting.say(f"  {size / _MIB:g} MiB")
         with tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-            rows += _of_size(_fewer(setting, folder), size)
+            rows += _of_size(replace(setting, folder=Path(folder)), size)
     return rows
 
 
@@ -92,10 +87,10 @@ def _by_workers(setting: Setting) -> list[Row]:
     for count in range(1, len(os.sched_getaffinity(0)) + 2):
         setting.say(f"  {count} workers of the daemon")
         with tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-            few = _fewer(setting, folder)
-            with Daemon(few.folder, settings={"daemon.workers": str(count)}) as daemon:
-                ways = Blob(few.folder, daemon, size).ways((blob.QNN, blob.OURS))
-                found = compare(ways, few, watch=False)
+            place = Path(folder)
+            with Daemon(place, settings={"daemon.workers": str(count)}) as daemon:
+                ways = Blob(place, daemon, size).ways((blob.QNN, blob.OURS))
+                found = compare(ways, setting, watch=False)
         theirs = {"threads": f"{ALONE} in the client; {count} workers of the daemon"}
         rows += [
             replace(
@@ -140,7 +135,7 @@ def _crowd(setting: Setting, daemon: Daemon, count: int) -> list[Row]:
     """So many processes read a payload at once, each into its own memory."""
     command = [sys.executable, _CROWD, str(daemon.socket), str(count), "big"]
     last, ratios, disturbed = [], [], 0
-    for _ in range(min(setting.rounds, _ROUNDS)):
+    for _ in range(setting.rounds):
         quiet = Quiet((os.getpid(), daemon.pid))
         done = subprocess.run(command, env=environment(), capture_output=True, check=True)
         disturbed += not quiet.was()
@@ -162,13 +157,22 @@ def _crowd(setting: Setting, daemon: Daemon, count: int) -> list[Row]:
 
 
 def _size_seconds(setting: Setting) -> float:
-    each = sum(12 + 12 * size / _GIB for size in _sizes(setting))
-    return each * min(setting.rounds, _ROUNDS) / _ROUNDS
+    return sum(4 + setting.rounds * (2 + 4 * size / _GIB) for size in _sizes(setting))
 
 
 PARTS: Final = (
     Part(f"{CURVE}size", "a blob of each size into memory", _size_seconds, _by_size),
-    Part(f"{CURVE}clients", "1 to 64 clients at once", lambda _: 35.0, _by_clients),
-    Part(f"{CURVE}daemon-workers", "1 to N workers of the daemon", lambda _: 35.0, _by_workers),
+    Part(
+        f"{CURVE}clients",
+        "1 to 64 clients at once",
+        lambda setting: 5 + 10.0 * setting.rounds,
+        _by_clients,
+    ),
+    Part(
+        f"{CURVE}daemon-workers",
+        "1 to N workers of the daemon",
+        lambda setting: 5 + 6.0 * setting.rounds,
+        _by_workers,
+    ),
     Part(f"{CURVE}workers", "1 to 8 workers with one segment", lambda _: 12.0, _by_sharers),
 )

@@ -39,8 +39,7 @@ def _rows(setting: Setting, size: int) -> list[Row]:
         daemon = Daemon(Path(folder))
         with daemon, daemon.connect() as client:
             publish(client, [Bulk("blob", size)])
-        rounds = 1 if setting.quick or size > setting.size else 3
-        seen = [_over(daemon, size) for _ in range(rounds)]
+        seen = [_over(daemon, size) for _ in range(setting.rounds)]
     setting.say(f"    {size >> 20} MiB: {max(seen)[0] / 2**20:.1f} MiB over it")
     conditions = {**of_payload(size), "processes": "both new for each sample"}
     return [
@@ -75,7 +74,7 @@ def _over(daemon: Daemon, size: int) -> tuple[float, float]:
 
 
 def _seconds(setting: Setting) -> float:
-    return 12 + 6 * setting.size / 2**30 + (90 if setting.full else 0)
+    return 8 + setting.rounds * (4 + 1.5 * setting.size / 2**30) + (90 if setting.full else 0)
 
 
 PARTS: Final = (Part("memory", "what a read needs beside its destination", _seconds, _run),)

@@ -73,7 +73,7 @@ def _run(setting: Setting) -> list[Row]:
 
 
 def _memory(daemon: Daemon, count: int, setting: Setting) -> Row:
-    sizes = tuple(proportional(daemon, count) for _ in range(1 if setting.quick else 3))
+    sizes = tuple(proportional(daemon, count) for _ in range(setting.rounds))
     setting.say(f"    {workers(count)}: {max(sizes) / 2**20:.1f} MiB of segments")
     conditions = of_payload(setting.size)
     return Row(
