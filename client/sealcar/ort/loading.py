@@ -118,7 +118,9 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
             multiplications (`session.disable_prepacking`, set by the caller to "0", keeps them
             packed, each process its own). It logs nothing then, unless `log_severity_level` was
             set. Any other session copies from there, and so does one of a model whose weights the
-            runtime computes with while it loads them.
+            runtime computes with while it loads them. A large model in ORT format, whose weights
+            are inside, lies there whole, and stays as long as its session
+            (`session.use_ort_model_bytes_for_initializers`, set to "0": they are copied).
         allow_plaintext_files: go on although options could write plaintext into files.
         allow_unsupported: go on although a compiled variant's provider isn't in the session, says
             that it doesn't support it, or has an older SDK than it was compiled with: for a plugin
