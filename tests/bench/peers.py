@@ -1,6 +1,7 @@
 """Others that read the same bytes sealed, with their keys in the reading process.
 
-What isn't there is skipped with the reason. Each one's file is in the page cache, as it is sealed.
+What isn't there is skipped with the reason. Each one's file is in the page cache, as it is sealed,
+and then nothing of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -63,7 +65,20 @@ def _run(setting: Setting) -> list[Row]:
             ways.append(_gocryptfs(mount, size))
         except NotMountedError as error:
             skipped.append(Row(GOCRYPTFS, STAGE, skipped=str(error)))
-        return compare(ways, setting) + skipped
+        rows = compare(ways, setting)
+        cold = [] if setting.quick else [_cold(way, setting.folder) for way in ways]
+        return rows + compare(cold, setting) + skipped
+
+
+def _cold(way: Way, folder: Path) -> Way:
+    """Return a way in whose folder nothing is in the page cache when it begins."""
+    return replace(
+        way,
+        name=f"{way.name}, cold",
+        program=replace(way.program, before=lambda: _forget(*caches.below(folder))),
+        reference=f"{way.reference}, cold",
+        conditions={**way.conditions, "cache": "cold: dropped before each sample"},
+    )
 
 
 def _found() -> dict[str, str | Missing]:
@@ -115,8 +130,8 @@ def _gocryptfs(mount: Mount, size: int) -> Way:
     return Way(GOCRYPTFS, program, blob.QNN, conditions=conditions)
 
 
-def _forget(file: Path) -> None:
-    caches.drop([file])
+def _forget(*files: Path) -> None:
+    caches.drop(files)
 
 
 def _said(*command: str) -> str:
@@ -124,7 +139,8 @@ def _said(*command: str) -> str:
 
 
 def _seconds(setting: Setting) -> float:
-    return 10 + (setting.rounds + 1) * 8 * (0.5 + 1.5 * min(setting.size, _MOST) / 2**30)
+    turns = (1 if setting.quick else 2) * (setting.rounds + 1)
+    return 10 + turns * 8 * (0.5 + 1.5 * min(setting.size, _MOST) / 2**30)
 
 
 PARTS: Final = (Part("peers", "the same bytes, sealed by others", _seconds, _run),)
