@@ -18,6 +18,7 @@ from sealcar.benching.jobs import PARSED, PAYLOADS
 from sealcar.benching.stage import server_installed
 from sealcar.benching.watching import Closes
 from sealcar.errors import InvalidRequestError
+from sealcar.transfer import descriptors, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,6 +77,14 @@ def test_mapped_files_are_found_and_every_page_touched(file: Path) -> None:
         assert usage.counters(os.getpid()).minor_faults > before
         assert memory[:1]
     assert list(touching.mapped({str(file)})) == []
+
+
+@pytest.mark.parametrize("name", ["sealcar-segment", named._NAME])
+def test_memory_in_which_weights_lie_is_found_mapped(name: str) -> None:
+    descriptor = descriptors.memory(name, _SIZE)
+    with os.fdopen(descriptor, "rb") as file, mmap.mmap(file.fileno(), _SIZE, prot=mmap.PROT_READ):
+        assert [size for _, size in touching.mapped(())] == [_SIZE]
+    assert list(touching.mapped(())) == []
 
 
 def test_the_most_memory_is_seen_while_it_is_there() -> None:
