@@ -36,17 +36,24 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 import sealcar
 from support import eps, models, ort_format
-from sealcar.ort import load, runtime
-runtime.onnxruntime()
+from sealcar.ort import load
+def loaded(kind):
+    options = eps.quiet_options()
+    options.intra_op_num_threads = 1  # the runtime's threads don't survive a fork
+    return load(client, "m", component="main", variant="onnx", session_options=options,
+        providers=["CPUExecutionProvider"], initializers=kind)
+def answer(session):
+    return session.run(None, models.sample_input(ort_format.WIDTH))[0]
+client = sealcar.connect(sys.argv[2], timeout=20)
+inherited = loaded("private")
+want = answer(inherited)
 for number in range(3):
     if not os.fork():
-        options = eps.quiet_options()
-        options.intra_op_num_threads = 1
-        client = sealcar.connect(sys.argv[2], timeout=20)
-        session = load(client, "m", component="main", variant="onnx", session_options=options,
-            providers=["CPUExecutionProvider"], initializers="shared")
-        session.run(None, models.sample_input(ort_format.WIDTH))
-        os.write(1, b"%d " % ort_format.maps()[0].inode)
+        own = loaded("shared")
+        assert abs(answer(own) - want).max() < 1e-3
+        assert (answer(inherited) == want).all()
+        inodes = [each.inode for each in ort_format.maps() if each.name == ort_format.SHARED]
+        os.write(1, b"%d " % inodes[0])
         sys.stdin.read()
         os._exit(0)
 sys.stdin.read()
@@ -82,6 +89,15 @@ def loaded(client: Client, kind: Initializers, *, name: str = "m", **entries: st
     return load(client, name, session_options=options, providers=CPU, initializers=kind)
 
 
+def on_a_device() -> Any:  # noqa: ANN401  (untyped runtime)
+    """Return options that name the CPU as a device."""
+    devices = runtime.onnxruntime().get_ep_devices()
+    cpu = [each for each in devices if each.ep_name == CPU[0]]
+    options = eps.quiet_options()
+    options.add_provider_for_devices(cpu[:1], {})
+    return options
+
+
 def assert_answers(session: Any) -> None:  # noqa: ANN401  (untyped runtime)
     given = models.sample_input(ort_format.WIDTH)
     flows.assert_equal_answers(session.run(None, given)[0], flows.on_cpu(ort_format.plain(), given))
@@ -106,7 +122,7 @@ def test_a_session_maps_the_model_once_and_holds_no_descriptor_of_it(
     assert not ort_format.maps()
 
 
-def test_workers_have_one_copy(daemon: Daemon) -> None:
+def test_workers_have_one_copy_and_go_on_using_what_they_inherit(daemon: Daemon) -> None:
     arguments = ("tests", str(daemon.socket))
     with subprocess.Popen(
         [sys.executable, "-c", WORKERS, *arguments],
@@ -149,6 +165,14 @@ def test_a_caller_who_wants_shared_weights_packed_gets_them_so(client: Client) -
     session = loaded(client, "shared", **{UNPACKED: "0"})
     assert not ort_format.maps(), "weights were packed, and the model kept beside"
     assert_answers(session)
+
+
+def test_other_providers_are_given_no_path(client: Client) -> None:
+    both = ("AzureExecutionProvider", *CPU)
+    for options, providers in ((eps.quiet_options(), both), (on_a_device(), None)):
+        session = load(client, "m", session_options=options, providers=providers)
+        assert bool(ort_format.maps()) == (providers is None)
+        assert_answers(session)
 
 
 @pytest.mark.parametrize("kind", KINDS)

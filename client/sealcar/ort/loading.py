@@ -119,7 +119,7 @@ def load(  # noqa: PLR0913  (all but two are keyword-only)
             packed, each process its own). It logs nothing then, unless `log_severity_level` was
             set. Any other session copies from there, and so does one of a model whose weights the
             runtime computes with while it loads them. A large model in ORT format, whose weights
-            are inside, lies there whole, and stays as long as its session
+            are inside, lies there whole for the CPU alone, and stays as long as its session
             (`session.use_ort_model_bytes_for_initializers`, set to "0": they are copied).
         allow_plaintext_files: go on although options could write plaintext into files.
         allow_unsupported: go on although a compiled variant's provider isn't in the session, says
@@ -200,10 +200,10 @@ def _load(
     packing.prefer_parallel(own)
     with ExitStack() as held:
         with _expecting(source):
-            model = held.enter_context(models.read(source, mapped=placing.wanted(entries)))
+            mapped = partial(placing.wanted, own, providers, entries)
+            model = held.enter_context(models.read(source, mapped=mapped))
             # what the runtime is asked meanwhile takes no time of its own
-            lies = bool(model.place or (model.files and not model.blobs))
-            borrows = lies and borrowing.possible(
+            borrows = bool(model.files and not model.blobs) and borrowing.possible(
                 own, providers, entries, model.data, shared=shared
             )
             files = weights.fetch(source, model.files)
@@ -222,7 +222,7 @@ def _load(
         copying = partial(_copying, source, own, files, make)
         with tracing.span("session", ep=source.ep), _expecting(reader):
             if model.place is not None:
-                session = placing.session(own, model.place, given, in_place=borrows, shared=shared)
+                session = placing.session(own, model.place, given, shared=shared)
             elif borrows:
                 if own.optimized_model_filepath:
                     _arrive(source)  # weights that are written into a file go to a system call

@@ -22,7 +22,7 @@ from sealcar.ort.sources import SealedSource
 from sealcar.transfer.memory import contains
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Buffer
 
@@ -64,12 +64,12 @@ class Model(Closing):
             self.place.close()
 
 
-def read(source: Source, *, mapped: bool = False) -> Model:
+def read(source: Source, *, mapped: Callable[[], bool] = lambda: False) -> Model:
     """Read a variant's model, and find all that it refers to.
 
     Args:
         source: the variant.
-        mapped: a large model in ORT format may be one that the runtime maps.
+        mapped: tells whether a large model in ORT format is to be one that the runtime maps.
 
     Raises:
         InvalidPackageError: it refers to what isn't in the variant.
@@ -77,7 +77,7 @@ def read(source: Source, *, mapped: bool = False) -> Model:
         SealcarError: the model can't be read.
     """
     name = scopes.model_of(source)
-    place = _place(source, name) if mapped else None
+    place = _place(source, name, mapped)
     if place is None:
         return _found(source, name, source.read(name))
     with ExitStack() as stack:
@@ -89,11 +89,11 @@ def read(source: Source, *, mapped: bool = False) -> Model:
     return Model(name, b"", place=place)
 
 
-def _place(source: Source, name: str) -> NamedMemory | None:
+def _place(source: Source, name: str, mapped: Callable[[], bool]) -> NamedMemory | None:
     # the runtime, too, takes a file's name for what is in it
     if not name.endswith(placing.SUFFIX) or not isinstance(source, SealedSource):
         return None
-    return source.named(name) if source.size(name) >= placing.LEAST else None
+    return source.named(name) if source.size(name) >= placing.LEAST and mapped() else None
 
 
 def _found(source: Source, name: str, data: bytes) -> Model:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import SealcarError
-from sealcar.ort import abi, runtime
+from sealcar.ort import abi, borrowing, runtime
 from sealcar.ort.borrowing import UNPACKED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sealcar.ort.runtime import Session, SessionOptions
+    from sealcar.ort.sessions import Provider
     from sealcar.transfer.named import NamedMemory
 
 SUFFIX: Final = ".ort"
@@ -33,12 +34,23 @@ _FORMAT: Final = "session.load_model_format"
 _FIRST: Final = (1, 30)
 
 
-def wanted(entries: Mapping[str, str]) -> bool:
-    """Tell whether the runtime can map a model, and the caller's options don't forbid it."""
+def wanted(
+    session_options: SessionOptions,
+    providers: Sequence[Provider] | None,
+    entries: Mapping[str, str],
+) -> bool:
+    """Tell whether the runtime can map a model, and the caller's options don't forbid it.
+
+    It is done for the CPU provider alone: others could look for more beside a path.
+
+    Raises:
+        RuntimeSupportError: no session can be made with these options.
+    """
     return (
         runtime.version() >= _FIRST
         and (entries.get(_MAPPED) or "1") == "1"
         and entries.get(_FORMAT, "") in ("", "ORT")
+        and borrowing.possible(session_options, providers, entries, b"", shared=False)
     )
 
 
@@ -47,24 +59,25 @@ def session(
     model: NamedMemory,
     make: Callable[[str | bytes], Session],
     *,
-    in_place: bool,
     shared: bool,
 ) -> Session:
     """Return a session that maps a model, or else one that was made of its bytes.
 
-    What is set here stays set: it means nothing for models of another format, and the runtime warns
-    of whoever sets an entry twice.
+    Weights are used where they lie, if nobody set otherwise; shared ones only unpacked. What is set
+    here stays set: the runtime warns of whoever sets an entry twice, and takes no notice of these
+    for models of another format.
 
     Args:
-        session_options: that `make` uses; an entry of the caller's stays as it is.
+        session_options: that `make` uses; an entry that is there stays as it is.
         model: in memory; it may be closed afterwards.
         make: makes a session, of a path or of bytes.
-        in_place: weights are used where they lie, and not copied.
         shared: the memory is other processes' too, so nothing of it is packed.
     """
     entries, added = {_MAPPED: "1"}, []
-    if in_place:
-        entries |= {_IN_PLACE: "1"} | ({UNPACKED: "1"} if shared else {})
+    if not shared:
+        entries |= {_IN_PLACE: "1"}
+    elif _entry(session_options, UNPACKED) != "0":
+        entries |= {_IN_PLACE: "1", UNPACKED: "1"}
     try:
         with tempfile.TemporaryDirectory(prefix="sealcar-", ignore_cleanup_errors=True) as folder:
             link = Path(folder, f"model{SUFFIX}")
@@ -86,10 +99,16 @@ def _cant_be_done() -> tuple[type[Exception], ...]:
 
 
 def _add(session_options: SessionOptions, key: str, value: str) -> bool:
-    """Set an entry that isn't there yet; tell whether it was."""
+    """Set an entry that isn't there; tell whether that was so."""
+    if _entry(session_options, key) is not None:
+        return False
+    session_options.add_session_config_entry(key, value)
+    return True
+
+
+def _entry(session_options: SessionOptions, key: str) -> str | None:
     try:
-        session_options.get_session_config_entry(key)
-    except abi.failures():
-        session_options.add_session_config_entry(key, value)
-        return True
-    return False
+        value: str = session_options.get_session_config_entry(key)
+    except abi.failures():  # the entry isn't there
+        return None
+    return value
