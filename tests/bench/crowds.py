@@ -12,8 +12,6 @@ from bench.rows import Row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CLIENTS: Final = "64 clients"
-BESIDE: Final = "64 clients, list"
 _UNITS: Final = {"seconds": "s", "p50 ms": "ms", "p99 ms": "ms"}
 
 

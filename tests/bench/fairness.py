@@ -34,11 +34,14 @@ SMALL: Final = 64_000
 _MANY: Final = tuple(f"many-{number}" for number in range(8))
 _SMALL_READS: Final = 2000
 _PROGRAM: Final = str(Path(__file__).with_name("crowd.py"))
+CALLBACKS: Final = "one payload, eight callbacks"
+PAYLOADS: Final = "many payloads, one session"
+CLIENTS: Final = "64 clients"
 # processes and what each of them reads at once
 CROWDS: Final = {
-    "one payload, eight callbacks": (1, ("big",) * 8),
-    "many payloads, one session": (1, _MANY),
-    "64 clients": (64, ("big",)),
+    CALLBACKS: (1, ("big",) * 8),
+    PAYLOADS: (1, _MANY),
+    CLIENTS: (64, ("big",)),
 }
 
 
@@ -64,9 +67,14 @@ def measure(folder: Path | None, rounds: int) -> Found:
                 found["list of 10,000, the first one"] = _next(lists)
                 found["list of 10,000, alone"] = _next(lists)
                 for name, (processes, names) in CROWDS.items():
-                    found[f"{name}, list"] = _crowd(daemon, processes, names, rounds)
+                    found[beside(name)] = _crowd(daemon, processes, names, rounds)
                 found["list of 10,000 beside them"] = _next(lists)
     return found
+
+
+def beside(name: str) -> str:
+    """Return what a crowd is called that reads beside a listing."""
+    return f"{name}, list"
 
 
 def text(found: Found) -> str:

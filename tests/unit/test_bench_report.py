@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench import blob, crowds, fairness, moving, sharing, small, summary, writing
+from bench import blob, fairness, moving, sharing, small, summary, writing
 from bench.mapper import AVAILABLE, TOUCHED
 from bench.overhead import STAGE as OVER
 from bench.overhead import WAY as BOTH
@@ -54,7 +54,9 @@ def _report(ours: float = 1.0) -> dict[str, Any]:
             Row(small.BESIDE, P99, (0.004,)),
         ],
         "fairness": [
-            Row(way, fairness.SLOWEST, (1.05,), "") for way in (crowds.CLIENTS, crowds.BESIDE)
+            Row(way, fairness.SLOWEST, (1.05,), "")
+            for crowd in fairness.CROWDS
+            for way in (crowd, fairness.beside(crowd))
         ],
         "curve-clients": [Row("sealcar", "all read", (0.1,), at=at) for at in (1.0, 64.0)],
     }
