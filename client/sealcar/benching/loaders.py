@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sealcar.benching import scratch
 from sealcar.client import connect
-from sealcar.ort import configuration, packing, runtime
+from sealcar.ort import configuration, packing, placing, runtime
 from sealcar.ort import options as tables
 from sealcar.ort.loading import load
 from sealcar.transfer.descriptors import Exported
@@ -43,6 +43,8 @@ def plain(job: Job, options: SessionOptions, _clock: Clock, /) -> Session:
 def tuned(job: Job, options: SessionOptions, _clock: Clock, /) -> Session:
     """Load the file as anybody could who sets the options that a sealed load sets by itself."""
     packing.prefer_parallel(options)
+    if job.model.endswith(placing.SUFFIX):
+        placing.prefer(options)
     return _of_file(job.model, job, options)
 
 

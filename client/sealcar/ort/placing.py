@@ -54,6 +54,28 @@ def wanted(
     )
 
 
+def prefer(session_options: SessionOptions, *, shared: bool = False) -> list[str]:
+    """Have a model that is given by its path mapped, and its weights used where they lie.
+
+    What is set here stays set, since the runtime warns of whoever sets an entry twice. It takes no
+    notice of it for models of another format, but for one entry: those aren't packed then, either.
+
+    Args:
+        session_options: an entry that is there stays as it is.
+        shared: the memory is other processes' too, so nothing of it is packed; where it has to be,
+            weights are copied.
+
+    Returns:
+        The entries that were set, to "1".
+    """
+    keys = [_MAPPED]
+    if not shared:
+        keys += [_IN_PLACE]
+    elif _entry(session_options, UNPACKED) != "0":
+        keys += [_IN_PLACE, UNPACKED]
+    return [key for key in keys if _add(session_options, key)]
+
+
 def session(
     session_options: SessionOptions,
     model: NamedMemory,
@@ -63,26 +85,17 @@ def session(
 ) -> Session:
     """Return a session that maps a model, or else one that was made of its bytes.
 
-    Weights are used where they lie, if nobody set otherwise; shared ones only unpacked. What is set
-    here stays set: the runtime warns of whoever sets an entry twice, and takes no notice of these
-    for models of another format.
-
     Args:
-        session_options: that `make` uses; an entry that is there stays as it is.
+        session_options: that `make` uses; `prefer` says what is set.
         model: in memory; it may be closed afterwards.
         make: makes a session, of a path or of bytes.
         shared: the memory is other processes' too, so nothing of it is packed.
     """
-    entries, added = {_MAPPED: "1"}, []
-    if not shared:
-        entries |= {_IN_PLACE: "1"}
-    elif _entry(session_options, UNPACKED) != "0":
-        entries |= {_IN_PLACE: "1", UNPACKED: "1"}
+    added = prefer(session_options, shared=shared)
     try:
         with tempfile.TemporaryDirectory(prefix="sealcar-", ignore_cleanup_errors=True) as folder:
             link = Path(folder, f"model{SUFFIX}")
             link.symlink_to(model.path)
-            added += [key for key, value in entries.items() if _add(session_options, key, value)]
             made = make(str(link))
     except _cant_be_done():
         # the model itself may be what is wrong, which shows again
@@ -98,11 +111,11 @@ def _cant_be_done() -> tuple[type[Exception], ...]:
     return (OSError, SealcarError, *abi.failures())
 
 
-def _add(session_options: SessionOptions, key: str, value: str) -> bool:
+def _add(session_options: SessionOptions, key: str) -> bool:
     """Set an entry that isn't there; tell whether that was so."""
     if _entry(session_options, key) is not None:
         return False
-    session_options.add_session_config_entry(key, value)
+    session_options.add_session_config_entry(key, "1")
     return True
 
 
