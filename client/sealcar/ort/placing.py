@@ -87,7 +87,7 @@ def session(
 
     Args:
         session_options: that `make` uses; `prefer` says what is set.
-        model: in memory; it may be closed afterwards.
+        model: in memory; it may be closed afterwards, if it isn't then.
         make: makes a session, of a path or of bytes.
         shared: the memory is other processes' too, so nothing of it is packed.
     """
@@ -101,7 +101,9 @@ def session(
         # the model itself may be what is wrong, which shows again
         for key in added:
             session_options.add_session_config_entry(key, "0")
-        return make(model.read())
+        data = model.read()
+        model.close()  # before more copies are made
+        return make(data)
     with suppress(OSError):
         model.keep_out_of_dumps()
     return made
