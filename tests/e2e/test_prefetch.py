@@ -127,6 +127,23 @@ def test_shared_weights_are_there_for_the_first_who_maps_them(
     assert filled(daemon) == before
 
 
+@pytest.mark.parametrize(("size", "shared"), [(4 * MIB, True), (MIB, False)])
+def test_a_model_that_has_its_weights_inside_is_there_too_from_the_size_that_is_mapped(
+    daemon: Daemon, client: Client, size: int, *, shared: bool
+) -> None:
+    # as ONNX Runtime's own format begins
+    model = b"\x1c\0\0\0ORTM" + varied(size - 8)
+    name = f"inside{size}"
+    planned = (PlannedBytes("m.ort", "model", model),)
+    client.catalogue.import_(PlannedPackage(planned, name))
+    found = client.catalogue.prefetch(ScopeName(name, COMPONENT, VARIANT), shared=True)
+    assert found.shared == (size if shared else 0)
+    before = filled(daemon)
+    with client.scope(name).map("m.ort", shared=True) as mapped:
+        assert mapped.view == model
+    assert filled(daemon) == before + (not shared)
+
+
 def test_what_the_settings_list_is_ready_after_each_unlocking(daemon: Daemon) -> None:
     before = ready(daemon, "segment"), filled(daemon)
     lock_and_unlock(daemon)

@@ -53,7 +53,6 @@ class Daemon:
         pid: of its process; None where it isn't ours.
         admin: directory of its admin socket; None the same.
         store: its directory; None the same.
-        in_place: the model's payload, if workers share that.
     """
 
     socket: str
@@ -62,7 +61,6 @@ class Daemon:
     pid: int | None = None
     admin: Path | None = None
     store: Path | None = None
-    in_place: str = ""
 
     def nothing_shared(self) -> None:
         """Have nothing of the model decrypted in memory, but its key at hand."""
@@ -75,8 +73,6 @@ class Daemon:
     def all_shared(self) -> None:
         """Have the weights decrypted in the memory that workers share."""
         self.client.catalogue.prefetch(self.scope.name, shared=True)
-        if self.in_place:
-            self.scope.map(self.in_place, shared=True).close()
 
     def key_at_hand(self) -> None:
         """Have the daemon unwrap the package's key, which it then keeps."""
@@ -131,7 +127,7 @@ def throwaway(subject: Subject, folder: Path | None, progress: Watcher) -> Itera
         _seal(client, subject, progress)
         scope = client.scope(NAME, subject.component, subject.variant)
         admin, store = home / "run" / "admin", home / "store"
-        yield Daemon(str(socket), client, scope, served.pid, admin, store, subject.in_place)
+        yield Daemon(str(socket), client, scope, served.pid, admin, store)
 
 
 def _seal(client: Client, subject: Subject, progress: Watcher) -> None:
@@ -169,7 +165,7 @@ def running(subject: Subject, address: Sequence[str], socket: Path | None) -> It
                 f"{scope.name.package} in the store of the daemon that runs isn't {subject.model}; "
                 "name the package that was made of it with --package"
             )
-        yield Daemon(str(client.location.directory), client, scope, in_place=subject.in_place)
+        yield Daemon(str(client.location.directory), client, scope)
 
 
 def _install(why: str) -> RuntimeSupportError:

@@ -6,10 +6,9 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sealcar import onnxscan, publish
+from sealcar import publish
 from sealcar.errors import InvalidPackageError, InvalidRequestError
 from sealcar.names import shown
-from sealcar.onnxscan import ortformat
 from sealcar.ort import placing, plain, scopes
 from sealcar.publish.plan import is_directory
 
@@ -67,10 +66,12 @@ class Subject:
     @property
     def in_place(self) -> str:
         """Payload of a model that the runtime uses where it lies, weights and all; else empty."""
-        with self.model.open("rb") as file:
-            own_format = onnxscan.is_ort_format(file.read(ortformat.HEAD))
-        models = (name for name, (kind, _) in self.sealed.items() if kind == "model")
-        return next(models, "") if own_format and self.size >= placing.LEAST else ""
+        wanted = (
+            name
+            for name, (kind, size) in self.sealed.items()
+            if kind == "model" and name.endswith(placing.SUFFIX) and size >= placing.LEAST
+        )
+        return next(wanted, "")
 
     @property
     def compiled(self) -> bool:

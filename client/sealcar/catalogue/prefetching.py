@@ -49,8 +49,9 @@ class Prefetching:
 
         Args:
             scope: of the variant: package, component and variant at least.
-            shared: have its initializers decrypted into the memory that `initializers="shared"`
-                reads; only at a daemon on this machine.
+            shared: have its initializers, or a model in ONNX Runtime's own format that has them
+                inside, decrypted into the memory that `initializers="shared"` reads; only at a
+                daemon on this machine.
             progress: is told how far it is.
 
         Raises:

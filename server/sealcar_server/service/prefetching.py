@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from sealcar_server.service.payloads import Payloads
     from sealcar_server.service.values import PayloadValue, ScopeKey
 
-_SHARED: Final = "initializers"
+_WEIGHTS: Final = "initializers"
+# a model with its weights inside, which clients map from this size on
+_WHOLE: Final = "model"
+_WHOLE_NAME: Final = ".ort"
+_WHOLE_LEAST: Final = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ class Prefetcher:
             principal: who asks.
             scope: of the variant.
             progress: is told how far it is.
-            shared: have initializers decrypted, for all who load them so.
+            shared: have initializers decrypted, and models in ONNX Runtime's own format that have
+                them inside, for all who load them so.
             payloads: judges by other rules than the policy.
 
         Raises:
@@ -134,7 +139,7 @@ class _Variant:
             for payload in payloads:
                 source = self._payloads.read(self._principal, self._scope, payload.name, scratch)
                 with during("prefetch", payload=payload.name, **place_of(self._scope)):
-                    into = shelf if payload.kind == _SHARED and payload.size else None
+                    into = shelf if _is_shared(payload) else None
                     self._one(source, into, scratch)
                 self._done += payload.size
                 in_segments += payload.size if into else 0
@@ -156,6 +161,13 @@ class _Variant:
         with source:
             for done in _cached(source, scratch):
                 progress(done)
+
+
+def _is_shared(payload: PayloadValue) -> bool:
+    """Tell whether workers that share weights map a payload."""
+    if payload.kind == _WHOLE:
+        return payload.name.endswith(_WHOLE_NAME) and payload.size >= _WHOLE_LEAST
+    return payload.kind == _WEIGHTS and payload.size > 0
 
 
 def _cached(source: PayloadSource, scratch: Scratch) -> Iterator[int]:
