@@ -10,6 +10,7 @@ from support.services import ME, MODEL, SOMEBODY, Running, everything_for
 
 from sealcar.errors import DeniedError, InvalidRequestError, NotFoundError, SealcarError
 from sealcar_server.access.policy import Grant, Policy, Right
+from sealcar_server.sealing.layout import FIRST_PIECE
 from sealcar_server.sealing.reader import SMALL
 from sealcar_server.service.assembly import Limits
 from sealcar_server.service.values import ScopeKey
@@ -164,10 +165,11 @@ def test_keys_show_their_health(running: Running) -> None:
     assert status.cached > 0
 
 
-def test_at_hand_is_what_is_small_and_named_exactly_in_a_package_that_is_open(
+def test_at_hand_is_what_is_one_segment_and_named_exactly_in_a_package_that_is_open(
     tmp_path: Path,
 ) -> None:
-    big = {("det", "onnx", "big"): bytes(SMALL + 1), ("det", "onnx", "small"): bytes(SMALL)}
+    sizes = {"small": SMALL, "one": FIRST_PIECE, "big": FIRST_PIECE + 1}
+    big = {("det", "onnx", name): bytes(size) for name, size in sizes.items()}
     with Running(tmp_path, limits=Limits(opened_packages=1)) as running:
         running.import_("one", payloads=FILES | big)
         running.import_("two", payloads=FILES | big)
@@ -176,7 +178,8 @@ def test_at_hand_is_what_is_small_and_named_exactly_in_a_package_that_is_open(
             for name in ("one", "two")
         )
         assert running.payloads.at_hand(two, "small")
-        assert not running.payloads.at_hand(two, "big"), "all of it is read to be opened"
+        assert running.payloads.at_hand(two, "one"), "it is read when it is decrypted"
+        assert not running.payloads.at_hand(two, "big"), "the end of it is read to be opened"
         assert running.payloads.at_hand(two, "absent"), "so is the refusal"
         assert not running.payloads.at_hand(one, "small"), "the newer one took its place"
         for vague in (replace(two, version=""), replace(two, generation=0)):

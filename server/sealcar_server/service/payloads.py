@@ -13,7 +13,7 @@ from sealcar.errors import InvalidRequestError, NotFoundError, SealcarError, Wro
 from sealcar_server.access.audit.trail import UNAUDITED, Entry, Trail
 from sealcar_server.access.permit import Permit
 from sealcar_server.access.policy import Right
-from sealcar_server.sealing.reader import SMALL
+from sealcar_server.sealing.layout import FIRST_PIECE
 from sealcar_server.service import naming
 from sealcar_server.service.failing import during, place_of
 from sealcar_server.service.payload_source import PayloadSource
@@ -133,13 +133,17 @@ class Payloads:
         return PayloadSource(resolved, payload_value(held.payload, name), reader, permit)
 
     def at_hand(self, scope: ScopeKey, name: str) -> bool:
-        """Tell whether opening a payload is quick: it is small, and its very generation is open."""
+        """Tell whether opening a payload that is read at once is quick.
+
+        It is if there is one segment, of which nothing is read until then unless it is small, and
+        the payload's very generation is open.
+        """
         opened = self._opener.remembered(scope.package, scope.version, scope.generation)
         # of a bucket it may have to be fetched
         if opened is None or self._store.bucket:
             return False
         try:
-            return opened.payload(scope.component, scope.variant, name).payload.size <= SMALL
+            return opened.payload(scope.component, scope.variant, name).payload.size <= FIRST_PIECE
         except SealcarError:
             return True  # so is its refusal
 
