@@ -8,6 +8,7 @@ import fcntl
 import mmap
 import os
 import resource
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,8 @@ from sealcar.errors import ExhaustedError, UnavailableError
 from sealcar.transfer.descriptors import FIXED_SIZE, Seal, memory, seal, seals_of
 from sealcar.transfer.memory import write
 from sealcar.transfer.named import NamedMemory, filled
+from sealcar_server.transfer.locking import PageLocks
+from sealcar_server.transfer.segments import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,22 +110,22 @@ def test_a_process_that_may_make_no_such_file_has_none() -> None:
 
 
 @pytest.mark.root
-def test_memory_of_another_uid_that_has_no_path_here_is_copied() -> None:
-    with made() as theirs:
-        descriptor = int(theirs.path.rpartition("/")[2])
+def test_a_segment_of_the_daemons_is_read_by_its_path_whatever_ones_uid_and_never_written() -> None:
+    with closing(Segment(len(DATA), PageLocks())) as segment:
+        segment.put(0, memoryview(DATA))
+        segment.finish()
+        descriptor = segment.descriptor()
+        try:
 
-        def copy() -> None:
-            handed = NamedMemory(descriptor, len(DATA))
-            assert not handed.opens()
-            with pytest.raises(PermissionError):
-                Path(handed.path).read_bytes()
-            own = handed.copied()
-            assert own
-            with own:
-                assert own.opens()
-                assert own.read() == Path(own.path).read_bytes() == DATA
+            def open_it() -> None:
+                with NamedMemory(descriptor, len(DATA)) as handed:
+                    assert Path(handed.path).read_bytes() == DATA
+                    with pytest.raises(PermissionError):
+                        os.open(handed.path, os.O_RDWR)
 
-        assert in_another_process(copy, STRANGER) == 0
+            assert in_another_process(open_it, STRANGER) == 0
+        finally:
+            os.close(descriptor)
 
 
 def test_it_stays_out_of_a_core_dump_wherever_it_is_mapped() -> None:

@@ -220,12 +220,11 @@ class AnyScope(ABC):
     def named(self, name: str, *, shared: bool = False) -> NamedMemory | None:
         """Return a payload in memory that has a path, for who takes nothing but files.
 
-        None where there is none to be had: this process can't make it, or can't open it by a path.
+        None where there is none to be had.
 
         Args:
             name: of the payload, which isn't empty.
-            shared: in memory that all processes share which ask for it like this; as in `map`. A
-                daemon's that this process may not open by a path is copied.
+            shared: in memory that all processes share which ask for it like this; as in `map`.
 
         Raises:
             ExhaustedError: the system has no memory left, or the daemon no room for a shared one.
@@ -234,7 +233,7 @@ class AnyScope(ABC):
         payload = self.payload(name)
         segment = self._share(payload, NamedMemory) if shared else None
         if segment is not None:
-            return segment if segment.opens() else segment.copied()
+            return segment
 
         def fill(descriptor: int) -> None:
             with self.reader(name) as reader:

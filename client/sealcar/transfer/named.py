@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.closing import Closing
 from sealcar.transfer.descriptors import FIXED_SIZE, Exported, Seal, memory, read_only, seal
-from sealcar.transfer.memory import copy, keep_out_of_dumps, new_bytes, write
+from sealcar.transfer.memory import copy, keep_out_of_dumps, new_bytes
 from sealcar.transfer.segments import SegmentMemory, check_unchangeable
 
 if TYPE_CHECKING:
@@ -44,10 +44,6 @@ class NamedMemory(Closing):
         self.size = size
         self.path = f"/proc/self/fd/{self._descriptor}"
 
-    def opens(self) -> bool:
-        """Tell whether this process can open it by its path."""
-        return _opens(self._descriptor)
-
     def mapped(self) -> SegmentMemory:
         """Return the memory, mapped for reading; raises as `SegmentMemory`."""
         return SegmentMemory(self._descriptor, self.size)
@@ -62,15 +58,6 @@ class NamedMemory(Closing):
         with closing(self.mapped()) as source, Exported(data) as target:
             copy(target.address, source.address, self.size)
         return data
-
-    def copied(self) -> NamedMemory | None:
-        """Return a copy that is this process's own, and close this one; None as of `filled`.
-
-        Raises:
-            ExhaustedError: the system has no memory left.
-        """
-        with self, closing(self.mapped()) as data:
-            return filled(self.size, lambda made: write(made, 0, data.address, data.size))
 
     def keep_out_of_dumps(self) -> None:
         """Leave it out when this process dumps core, wherever it is mapped now."""

@@ -18,6 +18,8 @@ from sealcar_server.transfer.held import held_elsewhere
 if TYPE_CHECKING:
     from sealcar_server.transfer.locking import PageLocks
 
+_READABLE: Final = 0o444
+
 
 class Segment:
     """One payload's memory; the descriptors for clients are handed out once it is finished.
@@ -70,6 +72,9 @@ class Segment:
         """
         try:
             seal(self._filled, Seal.WRITE | Seal.SEAL)
+            # whoever has a descriptor may open it anew by its path, whatever his uid: runtimes that
+            # map a model take nothing else
+            os.fchmod(self._filled, _READABLE)
             self._watch = read_only(self._filled)
         except OSError as error:
             raise ExhaustedError(f"a segment can't be sealed: {error.strerror}") from error
