@@ -140,6 +140,31 @@ def test_a_large_slot_carries_several_pieces_unless_others_wait_for_a_worker(
         assert max(sizes) == PIECE, "each had its turn by the piece"
 
 
+@pytest.mark.parametrize("size", [FIRST_PIECE, FIRST_PIECE + 1, SEGMENT, SEGMENT + 1])
+def test_what_fits_into_one_slot_comes_by_one_token_whoever_waits(
+    tmp_path: Path, key: PayloadKey, size: int
+) -> None:
+    plain = varied(size)
+    sealed = seal(tmp_path / "f", key, plain)
+    engine, over = Engine(1), threading.Event()
+    found: list[bytes] = []
+    with Ring(client_writes=False) as ring, opened(tmp_path / "f", key, sealed) as reader:
+        source = SealedSource(reader)
+
+        def announced(slot: int, _offset: int, size: int) -> None:
+            found.append(ctypes.string_at(ring.address(slot), size))
+
+        flow = RingRead(source, ring, engine, announced, lambda _: over.set())
+        assert source.in_one == (size <= SEGMENT)
+        engine.put(flow, *map(Token, range(1 if source.in_one else 2)))
+        engine.put(_Other(), Token(0))
+        engine.start()
+        assert over.wait(20)
+        engine.close()
+    assert b"".join(found) == plain
+    assert len(found) == (1 if source.in_one else 2)
+
+
 def test_as_many_workers_wake_as_there_are_tokens(engine: Engine) -> None:
     together = threading.Barrier(3)
 

@@ -39,7 +39,7 @@ class ReadOperation(Operation):
     @property
     def most_slots(self) -> int:
         """More of them are of no use."""
-        return slots_of_use(self._source.count)
+        return 1 if self._source.in_one else slots_of_use(self._source.count)
 
     @property
     def waits_for_client(self) -> bool:
@@ -52,7 +52,7 @@ class ReadOperation(Operation):
         """Start moving bytes."""
         connection = self._connection
         connection.phase = Phase.MOVING
-        self._slots = min(ring.slots, self._source.count)
+        self._slots = 1 if self._source.in_one else min(ring.slots, self._source.count)
         self._lending = Lending(self._slots, self._source.spent)
         engine = connection.door.services.engine
         self._flow = RingRead(self._source, ring, engine, self._announce, self._end_soon)

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sealcar_server.sealing.layout import SEGMENT
 from sealcar_server.transfer.flow import Flow
 from sealcar_server.transfer.order import Order
 from sealcar_server.transfer.rings import MANY
@@ -28,6 +29,7 @@ class SealedSource:
 
     Attributes:
         reader: of it.
+        in_one: all of it goes into one slot, by one token.
         spent: where the time goes.
     """
 
@@ -36,6 +38,8 @@ class SealedSource:
         self.reader = reader
         self.size = reader.layout.plain_size
         self.count = reader.layout.count
+        # a MiB is a segment and a few bytes: for those no other worker is woken
+        self.in_one = self.size <= SEGMENT and not reader.waits
 
     def put(self, span: Span, scratch: Scratch, target: int, *, fresh: bool) -> None:
         """Copy one authentic piece to an address.
@@ -87,10 +91,15 @@ class RingRead(Flow):
         self._together = 1 if source.reader.waits or source.count < MANY else ring.segments
         self._announced = 0
 
-    def _step(self, token: Token, scratch: Scratch) -> bool:
+    def _most(self) -> int:
+        """Return how many pieces one token may take now."""
+        if self._source.in_one:
+            return self._source.count
         # while others wait, each has his turn by the piece
-        many = self._together > 1 and self._engine.alone(self)
-        pieces = self._order.take(token, self._together if many else 1)
+        return self._together if self._together > 1 and self._engine.alone(self) else 1
+
+    def _step(self, token: Token, scratch: Scratch) -> bool:
+        pieces = self._order.take(token, self._most())
         if not pieces:
             return False
         span = self._order.read(token, pieces[0], scratch, self.owner)
