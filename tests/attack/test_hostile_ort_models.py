@@ -115,8 +115,9 @@ def test_what_the_runtime_refuses_of_its_own_bytes_it_refuses_where_they_lie(
     assert expected
     import_(client, spoil.__name__.replace("_", "-"), model)
     for kind in KINDS:
-        with pytest.raises(expected):
+        with pytest.raises(expected) as refused:
             loaded(client, spoil.__name__.replace("_", "-"), kind)
+        assert refused.value.__context__ is None, "it holds on to what the first try had"
         assert not ort_format.maps()
         assert not list(nowhere.iterdir())
 

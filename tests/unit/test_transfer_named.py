@@ -84,6 +84,21 @@ def test_memory_that_can_still_be_changed_is_not_taken(seals: Seal) -> None:
     os.close(descriptor)
 
 
+def test_where_no_descriptor_is_left_an_error_of_ours_says_so() -> None:
+    descriptor = memory("test", 5)
+    seal(descriptor, FIXED_SIZE | Seal.WRITE)
+    next_one = os.dup(descriptor)
+    os.close(next_one)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, before[1]))
+    try:
+        with pytest.raises(UnavailableError, match=os.strerror(errno.EMFILE)):
+            NamedMemory(descriptor, 5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        os.close(descriptor)
+
+
 def test_what_fails_while_it_is_filled_leaves_no_descriptor() -> None:
     def fail(descriptor: int) -> None:
         put(descriptor)

@@ -92,13 +92,8 @@ def session(
         shared: the memory is other processes' too, so nothing of it is packed.
     """
     added = prefer(session_options, shared=shared)
-    try:
-        with tempfile.TemporaryDirectory(prefix="sealcar-", ignore_cleanup_errors=True) as folder:
-            link = Path(folder, f"model{SUFFIX}")
-            link.symlink_to(model.path)
-            made = make(str(link))
-    except _cant_be_done():
-        # the model itself may be what is wrong, which shows again
+    made = _mapping(model, make)
+    if made is None:
         for key in added:
             session_options.add_session_config_entry(key, "0")
         data = model.read()
@@ -107,6 +102,18 @@ def session(
     with suppress(OSError):
         model.keep_out_of_dumps()
     return made
+
+
+def _mapping(model: NamedMemory, make: Callable[[str | bytes], Session]) -> Session | None:
+    try:
+        with tempfile.TemporaryDirectory(prefix="sealcar-", ignore_cleanup_errors=True) as folder:
+            link = Path(folder, f"model{SUFFIX}")
+            link.symlink_to(model.path)
+            return make(str(link))
+    except _cant_be_done():
+        # the model itself may be what is wrong, which shows again; what this error holds on to,
+        # the runtime's map of the model too, goes before there are more copies
+        return None
 
 
 def _cant_be_done() -> tuple[type[Exception], ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sealcar.closing import Closing
+from sealcar.errors import UnavailableError
 from sealcar.transfer.descriptors import FIXED_SIZE, Exported, Seal, memory, read_only, seal
 from sealcar.transfer.memory import copy, keep_out_of_dumps, new_bytes
 from sealcar.transfer.segments import SegmentMemory, check_unchangeable
@@ -35,12 +36,16 @@ class NamedMemory(Closing):
         path: to open it by, for reading.
 
     Raises:
-        UnavailableError: somebody could still change it, or its size isn't the payload's.
+        UnavailableError: somebody could still change it, its size isn't the payload's, or no
+            descriptor is left.
     """
 
     def __init__(self, descriptor: int, size: int) -> None:
         check_unchangeable(descriptor, size)
-        self._descriptor = os.dup(descriptor)
+        try:
+            self._descriptor = os.dup(descriptor)
+        except OSError as error:
+            raise UnavailableError(f"a payload can't be held: {error.strerror}") from error
         self.size = size
         self.path = f"/proc/self/fd/{self._descriptor}"
 
