@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sealcar_server.access.policy import Rules
     from sealcar_server.access.principal import Principal
     from sealcar_server.sealing.scratch import Scratch
-    from sealcar_server.sealing.values import RecordVariant
     from sealcar_server.service.entrance import Entrance
     from sealcar_server.service.opened import OpenedPackage
     from sealcar_server.service.opening import Opener
@@ -89,7 +88,8 @@ class Payloads:
             during("open", **place_of(scope)),
             self._trail.decision(principal, Right.READ, **place_of(scope)) as entry,
         ):
-            opened, variant = self._variant(principal, scope, entry)
+            opened = self._package(principal, Right.READ, scope, entry)
+            variant = opened.variant(scope.component, scope.variant)
             self._entrance.use(opened)
             return OpenedVariant(_resolved(scope, opened), variant_value(opened, variant))
 
@@ -135,8 +135,8 @@ class Payloads:
     def at_hand(self, scope: ScopeKey, name: str) -> bool:
         """Tell whether opening a payload that is read at once is quick.
 
-        It is if there is one segment, of which nothing is read until then unless it is small, and
-        the payload's very generation is open.
+        It is if its very generation is open, and all of it one segment: of what is longer the end
+        is read now, of this nothing that isn't small.
         """
         opened = self._opener.remembered(scope.package, scope.version, scope.generation)
         # of a bucket it may have to be fetched
@@ -275,12 +275,6 @@ class Payloads:
 
     def _permit(self, principal: Principal, right: Right, scope: ScopeKey) -> Permit:
         return Permit(self._policy, principal, right, scope.package, scope.component)
-
-    def _variant(
-        self, principal: Principal, scope: ScopeKey, entry: Entry
-    ) -> tuple[OpenedPackage, RecordVariant]:
-        opened = self._package(principal, Right.READ, scope, entry)
-        return opened, opened.variant(scope.component, scope.variant)
 
     def _package(
         self, principal: Principal, right: Right, scope: ScopeKey, entry: Entry
