@@ -83,6 +83,7 @@ def test_a_segment_that_nobody_closes_is_gone_with_its_last_user(size: int) -> N
 
 
 def test_a_small_segment_has_no_thread_of_its_own() -> None:
-    before = threading.active_count()
+    # a thread of another segment's may just be ending
+    before = set(threading.enumerate())
     with closing(_segment(4096)):
-        assert threading.active_count() == before
+        assert set(threading.enumerate()) <= before
