@@ -7,9 +7,11 @@ it has to refuse where they lie, and whoever loads them lives on.
 from __future__ import annotations
 
 import importlib
+import os
 import random
 import struct
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -18,11 +20,11 @@ from support.daemon import Daemon
 from support.payload_packages import PlannedBytes, PlannedPackage
 
 from sealcar.errors import InvalidPackageError
-from sealcar.ort import abi, load, runtime
+from sealcar.ort import abi, load, placing, runtime
+from sealcar.transfer.named import filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from sealcar.client import Client
     from sealcar.ort.loading import Initializers
@@ -145,6 +147,27 @@ def test_damaged_heads_are_taken_or_refused_as_the_runtime_takes_its_own_bytes(
     import_(client, "honest", honest)
     want = flows.on_cpu(ort_format.plain(), given)
     flows.assert_equal_answers(loaded(client, "honest", "private").run(None, given)[0], want)
+
+
+def test_a_folder_put_in_the_place_of_the_links_brings_no_other_model(nowhere: Path) -> None:
+    seen = []
+
+    def make(given: str | bytes) -> Any:  # noqa: ANN401  (untyped runtime)
+        [folder] = nowhere.iterdir()
+        folder.rename(nowhere / "away")
+        folder.mkdir()
+        (folder / "model.ort").write_bytes(b"another")
+        seen.append(Path(os.fsdecode(given)).read_bytes())
+        return object()
+
+    def fill(descriptor: int) -> None:
+        os.pwrite(descriptor, b"model", 0)
+
+    model = filled(5, fill)
+    assert model
+    with model:
+        placing.session(eps.quiet_options(), model, make, shared=False)
+    assert seen == [b"model"]
 
 
 def test_a_compiled_model_is_found_out_where_it_lies(

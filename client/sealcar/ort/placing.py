@@ -8,12 +8,12 @@ names of such models do; nothing else is in the link's folder.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sealcar.errors import SealcarError
+from sealcar.errors import SealcarError, UnavailableError
 from sealcar.ort import abi, borrowing, runtime
 from sealcar.ort.borrowing import UNPACKED
 
@@ -107,13 +107,25 @@ def session(
 def _mapping(model: NamedMemory, make: Callable[[str | bytes], Session]) -> Session | None:
     try:
         with tempfile.TemporaryDirectory(prefix="sealcar-", ignore_cleanup_errors=True) as folder:
-            link = Path(folder, f"model{SUFFIX}")
-            link.symlink_to(model.path)
-            return make(str(link))
+            return _by_link(folder, model, make)
     except _cant_be_done():
         # the model itself may be what is wrong, which shows again; what this error holds on to,
         # the runtime's map of the model too, goes before there are more copies
         return None
+
+
+def _by_link(folder: str, model: NamedMemory, make: Callable[[str | bytes], Session]) -> Session:
+    # by its descriptor: in a temporary directory that isn't sticky, others could put another one
+    # in the folder's place, with a model of theirs
+    descriptor = os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if (found.st_uid, found.st_mode & 0o777) != (os.geteuid(), 0o700):
+            raise UnavailableError("the folder of a link isn't this process's own")
+        os.symlink(model.path, f"model{SUFFIX}", dir_fd=descriptor)
+        return make(f"/proc/self/fd/{descriptor}/model{SUFFIX}")
+    finally:
+        os.close(descriptor)
 
 
 def _cant_be_done() -> tuple[type[Exception], ...]:
