@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sealcar_server.transfer.budget import Budget
 
+# counted in those of one segment each, however many segments then share one: see `of_size`
 SLOTS: Final = 8
 SIZE: Final = SLOTS * SEGMENT
 _FEW: Final = SLOTS // 2
