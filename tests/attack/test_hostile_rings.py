@@ -17,7 +17,7 @@ from support.daemon import Daemon, environment
 from support.grpcdoor import grpc_door, write_steps
 from support.onnx_bytes import TINY
 from support.payload_packages import COMPONENT, PACKAGE, publish, varied
-from support.raw_clients import SCOPE, RawClient, until
+from support.raw_clients import SCOPE, RawClient, memfds, until
 from support.unharmed import unharmed
 
 from sealcar.transfer.descriptors import FIXED_SIZE, receive
@@ -110,6 +110,23 @@ def test_a_client_that_keeps_what_it_was_lent_gets_its_share_twice_at_most(tmp_p
             client.close()
         until(lambda: watcher.state().memory == 0)
         assert watcher.scope(PACKAGE, COMPONENT, "v").read("big") == BIG
+
+
+def test_a_ring_counts_as_long_as_anybody_keeps_a_bare_reference_to_it(daemon: Daemon) -> None:
+    with daemon.connect() as watcher:
+        before = watcher.state().memory
+        with RawClient(daemon) as client:
+            client.read("big")
+            packet, descriptor = client.receive()
+            assert packet
+            assert descriptor is not None
+            size = packet.ring.slots * packet.ring.slot_size
+            reference = os.open(f"/proc/self/fd/{descriptor}", os.O_PATH)
+            os.close(descriptor)
+        until(lambda: memfds(daemon.pid) == 0)
+        assert watcher.state().memory >= before + size
+        os.close(reference)
+        until(lambda: watcher.state().memory == before)
 
 
 def test_a_slot_that_changes_while_it_is_read_seals_one_state_of_it(daemon: Daemon) -> None:

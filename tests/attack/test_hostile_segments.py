@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from support.daemon import Daemon, environment
 from support.payload_packages import PACKAGE, publish, varied
-from support.raw_clients import SCOPE, RawClient, until
+from support.raw_clients import SCOPE, RawClient, memfds, until
 from support.unharmed import unharmed
 
 from sealcar.admin import Admin
@@ -191,6 +191,23 @@ def test_a_segment_has_every_seal_when_it_is_handed_over(daemon: Daemon) -> None
         assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
         os.close(descriptor)
         acknowledge(client)
+
+
+def test_a_segment_counts_as_long_as_anybody_keeps_a_bare_reference_to_it(daemon: Daemon) -> None:
+    """Who opens it anew by O_PATH has it neither open nor mapped, and keeps its memory."""
+    with RawClient(daemon) as client, daemon.connect(peer_uid=os.getuid()) as watcher:
+        before = watcher.state().memory
+        descriptor = handed(client)
+        acknowledge(client)
+        reference = os.open(f"/proc/self/fd/{descriptor}", os.O_PATH)
+        os.close(descriptor)
+        with Admin(daemon.admin, peer_uid=os.getuid()) as admin:
+            admin.lock()
+            admin.unlock()
+        until(lambda: memfds(daemon.pid) == 0)
+        assert watcher.state().memory >= before + len(BIG)
+        os.close(reference)
+        until(lambda: watcher.state().memory == before)
 
 
 @pytest.mark.root

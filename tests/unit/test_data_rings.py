@@ -11,6 +11,7 @@ from sealcar_server.endpoints.data_rings import RingKeeper
 from sealcar_server.sealing.layout import SEGMENT
 from sealcar_server.transfer.budget import Budget, Lease
 from sealcar_server.transfer.outstanding import Outstanding
+from sealcar_server.transfer.remains import Remains
 from sealcar_server.transfer.rings import SLOTS, Ring, slots_of_use
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Beginning:
 def connected(budget: Budget, posted: list[Any]) -> Any:  # noqa: ANN401  (as much of a connection as is used)
     door = SimpleNamespace(
         services=SimpleNamespace(budget=budget, meter=SimpleNamespace(spent=lambda *_: None)),
-        outstanding=Outstanding(budget),
+        outstanding=Outstanding(budget, Remains()),
         shelf=SimpleNamespace(make_room=lambda: None),
         post=lambda call, _owner: posted.append(call),
     )

@@ -7,6 +7,7 @@ import pytest
 
 from sealcar_server.transfer.budget import Budget, Lease
 from sealcar_server.transfer.outstanding import Outstanding
+from sealcar_server.transfer.remains import Remains
 from sealcar_server.transfer.rings import SIZE, Ring
 
 if TYPE_CHECKING:
@@ -21,8 +22,14 @@ def budget() -> Budget:
 
 
 @pytest.fixture
-def outstanding(budget: Budget) -> Iterator[Outstanding]:
-    made = Outstanding(budget)
+def remains() -> Iterator[Remains]:
+    with Remains() as made:
+        yield made
+
+
+@pytest.fixture
+def outstanding(budget: Budget, remains: Remains) -> Iterator[Outstanding]:
+    made = Outstanding(budget, remains)
     yield made
     made.close()
 
@@ -81,4 +88,23 @@ def test_while_others_wait_an_owners_share_is_lent_once_more_and_then_no_more(
     outstanding.look()
     assert len(late) == 1
     late[0].close()
+    assert budget.used == 0
+
+
+def test_memory_of_which_somebody_keeps_a_bare_reference_stays_counted(
+    budget: Budget, outstanding: Outstanding, remains: Remains
+) -> None:
+    descriptor = given_up(outstanding, budget, "a")
+    reference = os.open(f"/proc/self/fd/{descriptor}", os.O_PATH)
+    os.close(descriptor)
+    outstanding.look()
+    remains.look()
+    assert budget.used == SIZE
+    # nobody but him could have it again
+    again = os.open(f"/proc/self/fd/{reference}", os.O_RDONLY)
+    os.close(reference)
+    remains.look()
+    assert budget.used == SIZE
+    os.close(again)
+    remains.look()
     assert budget.used == 0

@@ -19,6 +19,7 @@ from sealcar_server.sealing.derivation import PayloadKey
 from sealcar_server.transfer.budget import Budget
 from sealcar_server.transfer.engine import Engine
 from sealcar_server.transfer.locking import PageLocks
+from sealcar_server.transfer.remains import Remains
 from sealcar_server.transfer.segments import Segment
 from sealcar_server.transfer.shelf import Shelf
 from sealcar_server.transfer.shelved import Place, Wanted
@@ -89,7 +90,10 @@ class Shelves:
         self.engine = Engine(1)
         self.meter = Meter()
         self._posted: deque[Callable[[], None]] = deque()
-        place = Place(self.budget, self.engine, self.meter, self._posted.append, self._chore)
+        self.remains = Remains()
+        place = Place(
+            self.budget, self.engine, self.meter, self.remains, self._posted.append, self._chore
+        )
         self.shelf = Shelf(place, wait=20, idle=100)
 
     def _chore(

@@ -20,6 +20,7 @@ from sealcar_server.endpoints.data_chores import Chores
 from sealcar_server.endpoints.refusal_lines import RefusalLines
 from sealcar_server.sealing.scratch import Scratch
 from sealcar_server.transfer.outstanding import Outstanding
+from sealcar_server.transfer.remains import Remains
 from sealcar_server.transfer.shelf import Shelf
 from sealcar_server.transfer.shelved import Place
 
@@ -94,8 +95,14 @@ class Door:
         self.limits = limits
         self.lines: Final = RefusalLines()
         self.scratch: Final = Scratch()
-        self.outstanding: Final = Outstanding(services.budget)
-        place = Place(services.budget, services.engine, services.meter, self.post, self.chore)
+        self.remains: Final = Remains()
+        self.outstanding: Final = Outstanding(services.budget, self.remains)
+        place = Place(
+            *(services.budget, services.engine, services.meter),
+            self.remains,
+            self.post,
+            self.chore,
+        )
         self.shelf: Final = Shelf(place, wait=limits.wait, idle=limits.segment_idle)
         self.draining = False
         self.started: Final = time.monotonic()
@@ -224,6 +231,7 @@ class Door:
         self.run_posted()
         self.outstanding.close()
         self.shelf.close()
+        self.remains.close()
         self.scratch.wipe()
 
 

@@ -47,7 +47,8 @@ class Rounds:
         everybody = list(self._connections)
         parts = [everybody[at : at + _AT_ONCE] for at in range(0, len(everybody), _AT_ONCE)]
         steps: list[Callable[[], None]] = [partial(_look_after, part) for part in parts]
-        steps += [self._door.outstanding.look, self._door.shelf.look, self._reclaim]
+        steps += [self._door.outstanding.look, self._door.shelf.look]
+        steps += [self._door.remains.look, self._reclaim]
         self._left = len(steps)
         for step in steps:
             self._turn(partial(self._take, step))

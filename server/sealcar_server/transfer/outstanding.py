@@ -10,12 +10,14 @@ the share that it may have. In use is therefore at most twice what the budget sa
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from sealcar_server.transfer.budget import Budget, Lease
+    from sealcar_server.transfer.remains import Remains
     from sealcar_server.transfer.rings import Ring
 
 
@@ -24,10 +26,11 @@ class Outstanding:
 
     Args:
         budget: where the leases come from.
+        remains: gets what nobody has any more.
     """
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(self, budget: Budget, remains: Remains) -> None:
+        self._budget, self._remains = budget, remains
         self._counted: dict[Ring, Lease] = {}
         self._lent_again: dict[Ring, Hashable] = {}
         self._of_owner: Counter[Hashable] = Counter()
@@ -41,11 +44,10 @@ class Outstanding:
     def look(self) -> None:
         """Give back what nobody has any more, and more if it has to be. Called now and then."""
         for ring in _dropped(self._counted):
-            self._counted.pop(ring).close()
-            ring.close()
+            self._remains.leave(ring, self._counted.pop(ring).close)
         for ring in _dropped(self._lent_again):
-            self._of_owner[self._lent_again.pop(ring)] -= ring.size
-            ring.close()
+            owner = self._lent_again.pop(ring)
+            self._remains.leave(ring, partial(self._came_back, owner, ring.size))
         if self._budget.contended:
             self._lend_again()
 
@@ -55,6 +57,9 @@ class Outstanding:
             ring.close()
         for lease in self._counted.values():
             lease.close()
+
+    def _came_back(self, owner: Hashable, size: int) -> None:
+        self._of_owner[owner] -= size
 
     def _lend_again(self) -> None:
         for ring, lease in list(self._counted.items()):

@@ -147,6 +147,11 @@ class Ring:
         return True
 
     @property
+    def watched(self) -> int:
+        """A descriptor of what a client reads; -1: there is none."""
+        return self._watch
+
+    @property
     def held(self) -> bool:
         """Whether another process has it open or mapped. Where the kernel can't say: no."""
         return self._watch >= 0 and held_elsewhere(self._watch)

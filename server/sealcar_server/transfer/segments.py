@@ -96,6 +96,11 @@ class Segment:
             raise ExhaustedError(f"no descriptor is left: {error.strerror}") from error
 
     @property
+    def watched(self) -> int:
+        """A descriptor of it; -1: it isn't finished, or closed."""
+        return self._watch
+
+    @property
     def held(self) -> bool:
         """Whether another process has it open or mapped. Where the kernel can't say: no.
 

@@ -90,7 +90,7 @@ class Shelf:
                     self._drop(shelved)
         for shelved in [one for one in self._dropped if not one.held]:
             self._dropped.remove(shelved)
-            shelved.close()
+            shelved.close(self._place.remains)
         self.make_room()
         kept = [one for one in self._shelved.values() if one.stage is Stage.READY] + self._dropped
         locked = sum(one.size for one in kept if one.locked)
@@ -120,7 +120,7 @@ class Shelf:
         """Drop everything that is complete."""
         for shelved in [*self._shelved.values(), *self._dropped]:
             if shelved.stage is Stage.READY:
-                shelved.close()
+                shelved.close(self._place.remains)
 
     def _begin(self, wanted: Wanted) -> Shelved:
         budget = self._place.budget
@@ -154,14 +154,14 @@ class Shelf:
     def _granted(self, shelved: Shelved, lease: Lease) -> None:
         shelved.lease = lease
         if shelved.stage is Stage.OVER:
-            shelved.close()
+            shelved.close(self._place.remains)
             return
         self._place.meter.spent("memory", time.monotonic() - shelved.used)
         try:
             segment = shelved.segment = Segment(shelved.size, self._locks)
         except ExhaustedError as error:
             self._fail(shelved, error)
-            shelved.close()
+            shelved.close(self._place.remains)
             return
         shelved.used = time.monotonic()
         shelved.stage = Stage.FILLING
@@ -190,7 +190,7 @@ class Shelf:
         if shelved.stage is Stage.OVER or error is not None:
             if error is not None:
                 self._fail(shelved, error)
-            shelved.close()
+            shelved.close(self._place.remains)
             return
         self._place.meter.spent("fill", time.monotonic() - shelved.used)
         if shelved.fill is not None:
@@ -214,7 +214,7 @@ class Shelf:
         if shelved.fill is not None:
             shelved.fill.stop(reason)
         elif shelved.ticket is not None and shelved.ticket.cancel():
-            shelved.close()
+            shelved.close(self._place.remains)
 
     def _fail(self, shelved: Shelved, error: SealcarError) -> None:
         shelved.stage = Stage.OVER
@@ -235,7 +235,7 @@ class Shelf:
             shelved.let_go()
             self._dropped.append(shelved)
         else:
-            shelved.close()
+            shelved.close(self._place.remains)
 
     def _tell(self, shelved: Shelved, now: float) -> None:
         if shelved.stage is Stage.MEMORY and now - shelved.used > self._wait:

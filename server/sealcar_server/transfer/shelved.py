@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sealcar_server.transfer.engine import Engine
     from sealcar_server.transfer.filling import SegmentFill
     from sealcar_server.transfer.metering import Meter
+    from sealcar_server.transfer.remains import Remains
     from sealcar_server.transfer.segments import Segment
 
 # of those who were given one segment; older ones have ended most likely
@@ -88,6 +89,7 @@ class Place:
 
     Attributes:
         budget, engine, meter: of the data socket.
+        remains: gets what nobody has any more.
         post: runs something on the shelf's thread.
         chore: does what may block elsewhere, and says on the shelf's thread what came of it.
     """
@@ -95,6 +97,7 @@ class Place:
     budget: Budget
     engine: Engine
     meter: Meter
+    remains: Remains
     post: Callable[[Callable[[], None]], None]
     chore: Callable[
         [Hashable, Callable[[], None], Callable[[None, SealcarError | None], None]], None
@@ -161,10 +164,12 @@ class Shelved:
         if self.segment is not None:
             self.segment.let_go()
 
-    def close(self) -> None:
-        """Free everything of it."""
+    def close(self, remains: Remains) -> None:
+        """Free everything of it; its room once its memory is gone."""
         self.reader.close()
-        if self.segment is not None:
-            self.segment.close()
-        if self.lease is not None:
+        if self.lease is None:
+            return
+        if self.segment is None:
             self.lease.close()
+        else:
+            remains.leave(self.segment, self.lease.close)
