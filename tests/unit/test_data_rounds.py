@@ -42,6 +42,7 @@ def _rounds(
     door: Any = SimpleNamespace(
         outstanding=SimpleNamespace(look=lambda: looked.append("outstanding")),
         shelf=SimpleNamespace(look=lambda: looked.append("shelf")),
+        remains=SimpleNamespace(look=lambda: looked.append("remains")),
         services=SimpleNamespace(budget=SimpleNamespace(contended=contended)),
     )
     turns: deque[Callable[[], None]] = deque()
@@ -60,7 +61,7 @@ def test_a_round_is_many_turns_of_a_few_connections_each_and_visits_all() -> Non
         assert visited - before <= 4
         before = visited
     assert all(one.visits == one.renewals == 1 for one in connections)
-    assert looked == ["outstanding", "shelf"]
+    assert looked == ["outstanding", "shelf", "remains"]
     assert not any(one.closed for one in connections), "nobody waits for memory"
 
 
