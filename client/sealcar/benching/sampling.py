@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CLIENT: Final = "client"
 DAEMON: Final = "daemon"
+# sizes of a model: in the page cache, its weights, what is packed of them, and as much again
+_TOUCHED: Final = 6
 _NOISE: Final = 0.06
 # a core's clock ticks a hundred times a second
 _CLOCK: Final = 0.011
@@ -133,7 +135,7 @@ def _settle(way: Way, place: Place, *, cold: bool) -> float:
         stayed = caches.drop(files)
     else:
         caches.warm(files)
-    caches.touch_free_memory(3 * place.size)
+    caches.touch_free_memory(_TOUCHED * place.size)
     return stayed
 
 
