@@ -93,7 +93,7 @@ def test_a_large_model_is_used_where_it_lies_though_the_daemon_is_gone(tmp_path:
         flows.assert_equal_answers(session.run(None, given)[0], want)
 
 
-def test_a_session_that_goes_on_using_the_models_bytes_keeps_them(
+def test_a_session_told_to_use_the_models_bytes_reads_none_that_were_freed(
     converted: dict[str, bytes], tmp_path: Path
 ) -> None:
     root = package(tmp_path / "p", converted["split"])
@@ -103,6 +103,7 @@ def test_a_session_that_goes_on_using_the_models_bytes_keeps_them(
     session = load(
         root, variant="v", session_options=options, providers=CPU, allow_plaintext_files=True
     )
+    assert options.get_session_config_entry("session.use_ort_model_bytes_directly") == "0"
     # what would take the place of memory that was given back
     _others = [bytes([number % 251]) * len(converted["split"]) for number in range(20)]
     want = flows.on_cpu(models.split_model(WIDTH), models.sample_input(WIDTH))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sealcar.errors import SealcarError, WrongStateError
-from sealcar.ort import abi, configured, lending, runtime, scopes
+from sealcar.ort import abi, configuration, configured, lending, runtime, scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -164,11 +164,7 @@ def _used() -> WrongStateError:
 
 def _set(session_options: SessionOptions, key: str, value: str) -> None:
     # the runtime warns of an entry that is there already
-    try:
-        same = session_options.get_session_config_entry(key) == value
-    except abi.failures():
-        same = False
-    if not same:
+    if configuration.entry(session_options, key) != value:
         session_options.add_session_config_entry(key, value)
 
 

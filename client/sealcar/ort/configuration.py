@@ -50,6 +50,23 @@ def entries_of(session_options: SessionOptions) -> dict[str, str]:
     return entries
 
 
+def entry(session_options: SessionOptions, key: str) -> str | None:
+    """Return a configuration entry; None: nobody set it."""
+    try:
+        value: str = session_options.get_session_config_entry(key)
+    except abi.failures():  # the entry isn't there
+        return None
+    return value
+
+
+def prefer(session_options: SessionOptions, key: str) -> bool:
+    """Set an entry to "1" if nobody set it; tell whether that was so."""
+    if entry(session_options, key) is not None:
+        return False
+    session_options.add_session_config_entry(key, "1")
+    return True
+
+
 def apply(
     session_options: SessionOptions, of_package: PackageOptions, callers: Mapping[str, str]
 ) -> None:
@@ -103,13 +120,8 @@ def _text(raw: bytes | None) -> str:
 
 
 def _probed(session_options: SessionOptions) -> dict[str, str]:
-    entries = {}
-    for key in options.keys_of():
-        try:
-            entries[key] = session_options.get_session_config_entry(key)
-        except RuntimeError:  # the entry isn't there
-            continue
-    return entries
+    found = ((key, entry(session_options, key)) for key in options.keys_of())
+    return {key: value for key, value in found if value is not None}
 
 
 def _switch(value: str) -> bool:

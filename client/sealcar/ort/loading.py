@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Initializers: TypeAlias = Literal["private", "shared"]
 # with it a provider may take a blob from a session that has read it before
 _SHARED: Final = "ep.share_ep_contexts"
-# with it a session goes on using a model's own bytes, if it is in ORT format
+# with it a session uses a model's own bytes, if it is in ORT format
 _DIRECTLY: Final = "session.use_ort_model_bytes_directly"
 
 
@@ -198,6 +198,9 @@ def _load(
         probing.check_read(own, source.ep)
     configuration.apply(own, _of_package(source), entries)
     packing.prefer_parallel(own)
+    if entries.get(_DIRECTLY) == "1":
+        # the bindings pass a copy of the bytes on, which they free before the session is made
+        own.add_session_config_entry(_DIRECTLY, "0")
     with ExitStack() as held:
         with _expecting(source):
             mapped = partial(placing.wanted, own, providers, entries)
@@ -214,10 +217,7 @@ def _load(
             if not known:
                 probing.check_read(own, source.ep)
             registration = adapters.registrar().set_read(own, reader)
-        keeps = entries.get(_DIRECTLY) == "1"
-        given = partial(
-            sessions.make, own=own, providers=providers, registration=registration, keeps=keeps
-        )
+        given = partial(sessions.make, own=own, providers=providers, registration=registration)
         make = partial(given, model.data)
         copying = partial(_copying, source, own, files, make)
         with tracing.span("session", ep=source.ep), _expecting(reader):

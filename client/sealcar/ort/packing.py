@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sealcar.ort import abi
+from sealcar.ort import configuration
 
 if TYPE_CHECKING:
     from sealcar.ort.runtime import SessionOptions
@@ -19,7 +19,4 @@ PARALLEL: Final = "session.prepack.enable_parallel"
 
 def prefer_parallel(session_options: SessionOptions) -> None:
     """Have matrices packed side by side where nothing is set; a runtime that can't ignores it."""
-    try:
-        session_options.get_session_config_entry(PARALLEL)
-    except abi.failures():  # the entry isn't there
-        session_options.add_session_config_entry(PARALLEL, "1")
+    configuration.prefer(session_options, PARALLEL)

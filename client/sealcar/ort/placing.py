@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import SealcarError, UnavailableError
-from sealcar.ort import abi, borrowing, runtime
+from sealcar.ort import abi, borrowing, configuration, runtime
 from sealcar.ort.borrowing import UNPACKED
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def prefer(session_options: SessionOptions, *, shared: bool = False) -> list[str
     keys = [_MAPPED]
     if not shared:
         keys += [_IN_PLACE]
-    elif _entry(session_options, UNPACKED) != "0":
+    elif configuration.entry(session_options, UNPACKED) != "0":
         keys += [_IN_PLACE, UNPACKED]
-    return [key for key in keys if _add(session_options, key)]
+    return [key for key in keys if configuration.prefer(session_options, key)]
 
 
 def session(
@@ -130,19 +130,3 @@ def _by_link(folder: str, model: NamedMemory, make: Callable[[str | bytes], Sess
 
 def _cant_be_done() -> tuple[type[Exception], ...]:
     return (OSError, SealcarError, *abi.failures())
-
-
-def _add(session_options: SessionOptions, key: str) -> bool:
-    """Set an entry that isn't there; tell whether that was so."""
-    if _entry(session_options, key) is not None:
-        return False
-    session_options.add_session_config_entry(key, "1")
-    return True
-
-
-def _entry(session_options: SessionOptions, key: str) -> str | None:
-    try:
-        value: str = session_options.get_session_config_entry(key)
-    except abi.failures():  # the entry isn't there
-        return None
-    return value

@@ -33,14 +33,11 @@ def sealed_session() -> type[Any]:
             own: SessionOptions,
             providers: Sequence[Provider] | None,
             registration: Registration | None,
-            *,
-            keeps: bool,
         ) -> None:
             super().__init__(model, own, providers=providers, enable_fallback=0)
             # the runtime's class keeps both for set_providers alone; the options hold the memory
             # of external initializers, which the session has copied
             self._model_bytes, self._model_path = b"", None
-            self._borrowed = model if keeps else b""
             self._sess_options = self._sess_options_initial = None
             # a provider may ask for a blob again as long as the session lives
             self._registration = registration
@@ -67,8 +64,6 @@ def make(
     own: SessionOptions,
     providers: Sequence[Provider] | None,
     registration: Registration | None,
-    *,
-    keeps: bool,
 ) -> Session:
     """Return a session of a model, or of its path.
 
@@ -77,14 +72,13 @@ def make(
         own: options of the session.
         providers: as InferenceSession takes them.
         registration: of the read callback, if there is one.
-        keeps: the session goes on using the bytes that it is given.
 
     Raises:
         RuntimeSupportError: the provider can't do it.
         Exception: the runtime's own, with the text of what failed in a callback.
     """
     try:
-        return sealed_session()(model, own, providers, registration, keeps=keeps)
+        return sealed_session()(model, own, providers, registration)
     except Exception as error:  # the runtime's are many, and none is kept from the caller
         if registration is not None and registration.failure is not None:
             raise error from registration.failure
