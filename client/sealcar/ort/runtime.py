@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SWITCH: Final = "ORT_DISABLE_TELEMETRY"
 OLDEST: Final = (1, 28)
 FIRST_STABLE: Final = (1, 31)
+# from here on others run while a session is made
+FIRST_WITHOUT_LOCK: Final = (1, 31)
 _FIRST_WITH_DATABASE: Final = (1, 29)
 
 # onnxruntime publishes no types

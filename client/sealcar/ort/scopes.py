@@ -15,6 +15,7 @@ from sealcar.errors import (
 )
 from sealcar.ort import sources
 from sealcar.ort.ahead import BlobAhead, Held, nothing_held
+from sealcar.ort.copies import CopyAhead
 from sealcar.transfer.payloads import BorrowedBuffer
 
 if TYPE_CHECKING:
@@ -91,8 +92,10 @@ class BlobReader:
         self.served = True
 
     def _bring(self, payload: str, allocate: Callable[[int], int]) -> None:
-        if not self._held.fill(payload, allocate):
-            self._ahead.fill(payload, allocate)
+        with CopyAhead(allocate) as copy:
+            if not self._held.fill(payload, copy):
+                self._ahead.fill(payload, copy)
+            copy.hand_over()
 
 
 class BlobWriter:

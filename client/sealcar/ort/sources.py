@@ -27,7 +27,6 @@ MODEL: Final = "model"
 INITIALIZERS: Final = "initializers"
 BLOB: Final = "blob"
 
-_FIRST_WITHOUT_LOCK: Final = (1, 31)
 _SETTING: Final = "SEALCAR_WEIGHTS"
 _EARLY: Final = "early"
 _Error = TypeVar("_Error", bound=SealcarError)
@@ -249,7 +248,7 @@ def wants_early() -> bool:
     if wanted not in (_EARLY, "whole"):
         raise ConfigurationError(f"{_SETTING} is early or whole, not {wanted[:40]!a}")
     # before, the runtime holds the interpreter lock as long as it makes a session
-    return wanted == _EARLY and runtime.version() >= _FIRST_WITHOUT_LOCK
+    return wanted == _EARLY and runtime.version() >= runtime.FIRST_WITHOUT_LOCK
 
 
 def _danger(kind: str) -> str:

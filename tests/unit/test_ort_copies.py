@@ -1,0 +1,127 @@
+"""What a provider copies from a blob: its memory is on huge pages, and nobody else's is."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from support.raw_clients import until
+
+from sealcar.ort import runtime
+from sealcar.ort.copies import LEAST, CopyAhead, Stretch, new_in
+from sealcar.transfer.descriptors import Exported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+PAGE: Final = mmap.PAGESIZE
+MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+asked_for = pytest.mark.skipif(
+    not MODE.exists() or "[madvise]" not in MODE.read_text(),
+    reason="huge pages go to everybody here, or to nobody",
+)
+
+
+@contextmanager
+def mapped(size: int) -> Iterator[int]:
+    """Map as much as an allocator does for `size` bytes, and give the address."""
+    with mmap.mmap(-1, size + PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as made:
+        with Exported(made) as whole:
+            address = whole.address
+        yield address
+
+
+def advised(address: int) -> bool:
+    within = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, *words = line.split()
+        if "-" in name:
+            begin, end = (int(part, 16) for part in name.split("-"))
+            within = begin <= address < end
+        elif within and name == "VmFlags:":
+            return "hg" in words
+    raise AssertionError("nothing is mapped there")
+
+
+def watching() -> bool:
+    return any(thread.name == "copy" for thread in threading.enumerate())
+
+
+def no_longer_watching() -> None:
+    until(lambda: not watching())
+
+
+@asked_for
+def test_memory_for_a_copy_is_advised_and_what_was_there_before_is_not() -> None:
+    with mapped(LEAST) as earlier, mapped(LEAST) as own, CopyAhead(lambda _: own) as copy:
+        assert copy(LEAST) == own
+        # a look at what is there takes a moment, as bringing the blob does
+        threading.Event().wait(0.1)
+        with mapped(LEAST) as before, mapped(2 * LEAST) as larger:
+            copy.hand_over()
+            no_longer_watching()
+            assert advised(before + PAGE)
+            assert not any(map(advised, (earlier + PAGE, own + PAGE, larger + PAGE)))
+
+
+@asked_for
+def test_a_copy_that_begins_a_moment_later_is_advised_too() -> None:
+    with mapped(LEAST) as own, CopyAhead(lambda _: own) as copy:
+        copy(LEAST)
+        threading.Event().wait(0.1)
+        copy.hand_over()
+        with mapped(LEAST) as made:
+            no_longer_watching()
+            assert advised(made + PAGE)
+
+
+@asked_for
+def test_nothing_is_advised_for_a_blob_that_did_not_come() -> None:
+    with mapped(LEAST) as own, ExitStack() as stack:
+        with CopyAhead(lambda _: own) as copy:
+            copy(LEAST)
+            threading.Event().wait(0.1)
+            assert watching()
+            other = stack.enter_context(mapped(LEAST))
+        no_longer_watching()
+        assert not advised(other + PAGE)
+
+
+def test_nobody_watches_for_the_copy_of_a_small_blob() -> None:
+    with mapped(LEAST) as own, CopyAhead(lambda _: own) as copy:
+        assert copy(LEAST - 1) == own
+        assert not watching()
+
+
+def test_nobody_watches_where_a_session_is_made_with_nobody_else_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime, "version", lambda: (1, 30))
+    with mapped(LEAST) as own, CopyAhead(lambda _: own) as copy:
+        assert copy(LEAST) == own
+        assert not watching()
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "new"),
+    [
+        ([], [], []),
+        ([(1, 4)], [], [(1, 4)]),
+        ([(1, 4)], [(1, 4)], []),
+        ([(1, 9)], [(1, 4)], [(4, 9)]),
+        ([(1, 9)], [(4, 9)], [(1, 4)]),
+        ([(1, 9)], [(3, 4), (6, 7)], [(1, 3), (4, 6), (7, 9)]),
+        ([(1, 4), (5, 9)], [(0, 6)], [(6, 9)]),
+        ([(4, 6)], [(1, 4), (6, 9)], [(4, 6)]),
+    ],
+)
+def test_what_is_new_is_told_from_what_it_was_joined_with(
+    now: list[tuple[int, int]], before: list[tuple[int, int]], new: list[tuple[int, int]]
+) -> None:
+    found = new_in([Stretch(*each) for each in now], [Stretch(*each) for each in before])
+    assert list(found) == new
