@@ -162,11 +162,31 @@ sock.send(bytes.fromhex(sys.argv[2]))
 """
 
 
-def test_another_process_on_a_passed_socket_is_not_heard(daemon: Daemon) -> None:
-    request = pb.ClientPacket(read=payloads_pb2.ReadRequest(scope=SCOPE, name="small"))
+def read_to_its_end(client: RawClient) -> None:
+    client.start_read("big")
+    while (packet := client.packet()).WhichOneof("packet") == "piece":
+        client.free(packet.piece.slot)
+    assert packet.done.size == len(BIG)
+
+
+READ = pb.ClientPacket(read=payloads_pb2.ReadRequest(scope=SCOPE, name="small"))
+FREE = pb.ClientPacket(free=pb.Free(slots=[0]))
+PASSED: dict[str, tuple[Callable[[RawClient], object], pb.ClientPacket]] = {
+    "before its first request": (lambda client: client, READ),
+    # pieces come with less said of who sends
+    "while pieces come": (lambda client: client.start_read("big"), FREE),
+    "when all have come": (read_to_its_end, READ),
+}
+
+
+@pytest.mark.parametrize(("before", "packet"), PASSED.values(), ids=PASSED)
+def test_another_process_on_a_passed_socket_is_not_heard(
+    daemon: Daemon, before: Callable[[RawClient], object], packet: pb.ClientPacket
+) -> None:
     with RawClient(daemon) as client:
+        before(client)
         number = client.sock.fileno()
-        arguments = [sys.executable, "-c", CHILD, str(number), request.SerializeToString().hex()]
+        arguments = [sys.executable, "-c", CHILD, str(number), packet.SerializeToString().hex()]
         subprocess.run(arguments, pass_fds=[number], check=True, env=environment())
         refused(client, common_pb2.ERROR_REASON_DENIED)
     assert daemon.metric("sealcar_denials_total", rule="peer") > 0

@@ -298,11 +298,12 @@ class _Asking:
 
     def __init__(self) -> None:
         self.told = threading.Event()
-        self.niceness = -1
+        self.niceness = self.policy = -1
 
     def work(self, token: Token, scratch: Scratch) -> None:
         del token, scratch
         self.niceness = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        self.policy = os.sched_getscheduler(0)
         self.told.set()
 
 
@@ -321,3 +322,5 @@ def test_workers_give_way_to_the_threads_that_answer(engine: Engine) -> None:
     engine.put(job, Token(0))
     assert job.told.wait(5)
     assert job.niceness == max(os.getpriority(os.PRIO_PROCESS, os.getpid()), 10)
+    assert job.policy == os.SCHED_BATCH
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER

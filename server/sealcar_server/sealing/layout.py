@@ -100,6 +100,11 @@ class Layout:
         """Number of segments."""
         return max(1, -(-(self.plain_size + self.params.header) // self.params.piece))
 
+    @cached_property
+    def _measures(self) -> tuple[int, int, int, int]:
+        params = self.params
+        return params.segment, params.piece, params.header, self.count - 1
+
     @property
     def file_size(self) -> int:
         """Bytes of the sealed file."""
@@ -111,13 +116,12 @@ class Layout:
         Raises:
             InvalidRequestError: there is no such segment.
         """
-        count, params = self.count, self.params
-        if not 0 <= index < count:
-            raise InvalidRequestError(f"no segment {index} among {count}")
-        at = index * params.segment if index else params.header
-        plain_at = index * params.piece - params.header if index else 0
-        end = (index + 1) * params.segment if index < count - 1 else self.file_size
-        size = end - at
+        segment, piece, header, last = self._measures
+        if not 0 <= index <= last:
+            raise InvalidRequestError(f"no segment {index} among {last + 1}")
+        at = index * segment if index else header
+        plain_at = index * piece - header if index else 0
+        size = (self.file_size if index == last else (index + 1) * segment) - at
         return Span(at, size, plain_at, size - TAG)
 
     def segment_of(self, offset: int) -> int:

@@ -7,6 +7,7 @@ when it frees its slots.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -120,7 +121,7 @@ class Engine:
             thread.join()
 
     def _run(self) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness())
+        _give_way()
         scratch = Scratch()
         while (taken := self._take()) is not None:
             job, (token, since), crowd = taken
@@ -160,6 +161,11 @@ class Engine:
         return {owner: rest for owner, rest in rests.items() if rest}
 
 
-def _niceness() -> int:
-    """Return a niceness that any process may give itself: one that is nicer already stays so."""
-    return max(os.getpriority(os.PRIO_PROCESS, 0), _NICE)
+def _give_way() -> None:
+    """Have this thread give way to those that answer, and interrupt nobody when it has work."""
+    # by a niceness that any process may give itself: one that is nicer already stays so
+    niceness = max(os.getpriority(os.PRIO_PROCESS, 0), _NICE)
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+    if os.sched_getscheduler(0) == os.SCHED_OTHER:
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

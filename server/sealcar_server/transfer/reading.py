@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sealcar.errors import SealcarError
-    from sealcar_server.sealing.layout import Span
     from sealcar_server.sealing.reader import SealedReader
     from sealcar_server.sealing.scratch import Scratch
     from sealcar_server.transfer.engine import Engine, Token
@@ -40,28 +39,6 @@ class SealedSource:
         self.count = reader.layout.count
         # a MiB is a segment and a few bytes: for those no other worker is woken
         self.in_one = self.size <= SEGMENT and not reader.waits
-
-    def put(self, span: Span, scratch: Scratch, target: int, *, fresh: bool) -> None:
-        """Copy one authentic piece to an address.
-
-        Args:
-            span: of the piece.
-            scratch: where it is.
-            target: the address.
-            fresh: nobody has touched the memory there yet.
-        """
-        begun = time.perf_counter()
-        ctypes.memmove(target, scratch.address_of_plain, span.plain_size)
-        self.spent.add(
-            {
-                "queue": scratch.queued_seconds,
-                "read": scratch.read_seconds,
-                "decrypt": scratch.open_seconds,
-                "first-touch" if fresh else "place": time.perf_counter() - begun,
-            }
-        )
-        # of several pieces for one token the first one waited
-        scratch.queued_seconds = 0.0
 
 
 class RingRead(Flow):
@@ -107,11 +84,17 @@ class RingRead(Flow):
             return False
         slot, begin = token.slot, span.plain_at
         start = self._ring.address(slot) - begin
-        fresh = self._ring.touch(slot)
-        self._source.put(span, scratch, start + begin, fresh=fresh)
-        for index in pieces[1:]:
-            span = self._source.reader.read_segment(index, scratch)
-            self._source.put(span, scratch, start + span.plain_at, fresh=fresh)
+        phase = "first-touch" if self._ring.touch(slot) else "place"
+        seconds = {"queue": scratch.queued_seconds, "read": 0.0, "decrypt": 0.0, phase: 0.0}
+        for index in pieces:
+            if index != pieces[0]:
+                span = self._source.reader.read_segment(index, scratch)
+            begun = time.perf_counter()
+            ctypes.memmove(start + span.plain_at, scratch.address_of_plain, span.plain_size)
+            seconds[phase] += time.perf_counter() - begun
+            seconds["read"] += scratch.read_seconds
+            seconds["decrypt"] += scratch.open_seconds
+        self._source.spent.add(seconds)
         self._announce(slot, begin, span.plain_at + span.plain_size - begin)
         # counted after the packet went out, or the end could overtake another worker's piece
         with self._lock:
