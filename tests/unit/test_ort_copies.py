@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from support.raw_clients import until
 
-from sealcar.ort import runtime
+from sealcar.ort import copies, runtime
 from sealcar.ort.copies import LEAST, CopyAhead, Stretch, new_in
 from sealcar.transfer.descriptors import Exported
+from sealcar.transfer.memory import protect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +30,15 @@ asked_for = pytest.mark.skipif(
 
 @contextmanager
 def mapped(size: int) -> Iterator[int]:
-    """Map as much as an allocator does for `size` bytes, and give the address."""
-    with mmap.mmap(-1, size + PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as made:
+    """Map as much as an allocator does for `size` bytes, beside nothing; and give the address."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    with mmap.mmap(-1, size + 3 * PAGE, flags=flags) as made:
         with Exported(made) as whole:
             address = whole.address
-        yield address
+        # what may be read only is no neighbour
+        protect(address, PAGE)
+        protect(address + size + 2 * PAGE, PAGE)
+        yield address + PAGE
 
 
 def advised(address: int) -> bool:
@@ -49,7 +54,7 @@ def advised(address: int) -> bool:
 
 
 def watching() -> bool:
-    return any(thread.name == "copy" for thread in threading.enumerate())
+    return any(thread.name == "copies" for thread in threading.enumerate())
 
 
 def no_longer_watching() -> None:
@@ -90,6 +95,38 @@ def test_nothing_is_advised_for_a_blob_that_did_not_come() -> None:
             other = stack.enter_context(mapped(LEAST))
         no_longer_watching()
         assert not advised(other + PAGE)
+
+
+@asked_for
+def test_copies_of_weights_are_advised_as_they_come_until_all_have() -> None:
+    with copies.CopiesMeanwhile([3, LEAST, 2 * LEAST]), ExitStack() as stack:
+        threading.Event().wait(0.1)
+        # neighbours may look like one
+        made = [stack.enter_context(mapped(size)) for size in (LEAST - 3 * PAGE, LEAST, LEAST)]
+        until(lambda: advised(made[1] + PAGE) and advised(made[2] + PAGE))
+        assert watching()
+        made.append(stack.enter_context(mapped(LEAST)))
+        no_longer_watching()
+        assert [advised(one + PAGE) for one in made] == [False, True, True, True]
+
+
+@asked_for
+def test_nobody_watches_for_copies_of_weights_once_their_session_is_made() -> None:
+    with copies.CopiesMeanwhile([LEAST]):
+        until(watching)
+    no_longer_watching()
+
+
+@asked_for
+def test_nobody_watches_for_long_where_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_IN_VAIN", 3)
+    with copies.CopiesMeanwhile([LEAST]):
+        no_longer_watching()
+
+
+def test_nobody_watches_for_copies_of_small_weights() -> None:
+    with copies.CopiesMeanwhile([LEAST - 1, 7]):
+        assert not watching()
 
 
 def test_nobody_watches_for_the_copy_of_a_small_blob() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sealcar.errors import SealcarError, WrongStateError
 from sealcar.ort import abi, configuration, configured, lending, runtime, scopes
+from sealcar.ort.copies import CopiesMeanwhile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -109,8 +110,11 @@ def session(
     if not lent.values:
         return otherwise()
     _lend(session_options, lent.values)
+    # of shared ones nothing is packed
+    sizes = () if shared else (tensor.byte_size or 0 for tensor in weights)
     # what was lent once is used the other way, too
-    made = _borrowing(session_options, files, make, shared=shared) or otherwise()
+    with CopiesMeanwhile(sizes):
+        made = _borrowing(session_options, files, make, shared=shared) or otherwise()
     made.keep(lent.kept)
     return made
 

@@ -1,11 +1,11 @@
-"""A provider's own copy of a blob lies on huge pages, as what it copies does.
+"""What the runtime and its providers copy lies on huge pages, as what they copy from does.
 
-A provider that copies what it was handed, as QNN's does, touches as much new memory page by page,
-and nothing else can go on meanwhile: for small pages that takes longer than decrypting the blob.
-Where the system has huge pages for whoever asks, a thread asks as soon as that memory is there. It
-is known by its size, and by not having been there before: private memory of no file, as large as
-the blob. To ask is advice that the kernel may take; whatever else should lie there holds what it
-held, and nobody's access to it changes.
+QNN copies a blob that it was handed, and the CPU packs a copy of a matrix: each touches as much new
+memory page by page, and for small pages that takes longer than decrypting it. Where the system has
+huge pages for whoever asks, a thread asks as soon as that memory is there. It is known by its size,
+and by not having been there before: private memory of no file, as large as what is copied. To ask
+is advice that the kernel may take; whatever else should lie there holds what it held, and nobody's
+access to it changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,15 +23,20 @@ from sealcar.ort import runtime
 from sealcar.transfer.memory import advise_huge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # what is smaller is copied before anybody could have asked for it
 LEAST: Final = 16 << 20
 # what an allocator adds, and what else may have been mapped beside
 _MORE: Final = 1 << 20
-# the copy begins as soon as the blob was handed over, or never
+# a packed copy of a matrix has a few more rows: at most one for each eight
+_ROWS: Final = 8
+# a blob is copied as soon as it was handed over, or never
 _LOOKS: Final = 12
 _PAUSE: Final = 0.0002
+# a look takes half a millisecond; so long a session may have other things to do than to pack
+_PAUSE_MEANWHILE: Final = 0.002
+_IN_VAIN: Final = 50
 _MAPS: Final = Path("/proc/self/maps")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _PRIVATE: Final = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p 0+ 00:00 0 *$", re.MULTILINE)
@@ -42,6 +47,48 @@ class Stretch(NamedTuple):
 
     begin: int
     end: int
+
+
+class Lookout:
+    """Looks for copies that begin from now on.
+
+    Args:
+        sizes: of what may be copied, once each.
+
+    Attributes:
+        found: how many bytes were, so far.
+
+    Raises:
+        OSError: the system doesn't tell what memory there is.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._least = min(sizes)
+        self._most = sum(sizes) * (_ROWS + 1) // _ROWS + _MORE
+        self._known = private_memory()
+        self.found = 0
+
+    def look(self) -> bool:
+        """Ask for huge pages where a copy has begun; tell whether there can be more copies.
+
+        Raises:
+            OSError: the system doesn't tell any more.
+        """
+        known, self._known = self._known, private_memory()
+        for mapping in set(self._known).difference(known):
+            for begin, end in self._fitting(mapping, known):
+                advise_huge(begin, end - begin)
+                self.found += end - begin
+        return self._most - self.found >= self._least
+
+    def _fitting(self, mapping: Stretch, known: Iterable[Stretch]) -> list[Stretch]:
+        """Return what is new in a mapping; or all of it, since another may have been there."""
+        new = list(new_in([mapping], known))
+        return list(filter(self._fits, new)) or list(filter(self._fits, [mapping] if new else []))
+
+    def _fits(self, stretch: Stretch) -> bool:
+        # the kernel makes one of neighbours, and so several copies may look like one
+        return self._least <= stretch.end - stretch.begin <= self._most - self.found
 
 
 class CopyAhead(Closing):
@@ -60,9 +107,7 @@ class CopyAhead(Closing):
         """Return the address of memory for the blob, as `allocate` does."""
         address = self._allocate(size)
         if size >= LEAST and _is_of_use():
-            watch = threading.Thread(target=self._watch, args=(size,), name="copy", daemon=True)
-            with suppress(RuntimeError):  # there can be no more threads
-                watch.start()
+            _start(partial(self._watch, size))
         return address
 
     def hand_over(self) -> None:
@@ -75,15 +120,36 @@ class CopyAhead(Closing):
         self._handed_over.set()
 
     def _watch(self, size: int) -> None:
-        with suppress(OSError):  # a sandbox without /proc
-            before = private_memory()
-            self._handed_over.wait()
-            for _ in range(0 if self._given_up else _LOOKS):
-                for begin, end in new_in(private_memory(), before):
-                    if size <= end - begin <= size + _MORE:
-                        advise_huge(begin, end - begin)
-                        return
-                time.sleep(_PAUSE)
+        lookout = Lookout([size])
+        self._handed_over.wait()
+        for _ in range(0 if self._given_up else _LOOKS):
+            if not lookout.look():
+                return
+            time.sleep(_PAUSE)
+
+
+class CopiesMeanwhile(Closing):
+    """Weights that a session may pack copies of while it is made.
+
+    Args:
+        sizes: of them, in bytes.
+    """
+
+    def __init__(self, sizes: Iterable[int]) -> None:
+        self._over = threading.Event()
+        large = [size for size in sizes if size >= LEAST]
+        if large and _is_of_use():
+            _start(partial(self._watch, large))
+
+    def close(self) -> None:
+        """Expect no more."""
+        self._over.set()
+
+    def _watch(self, sizes: Sequence[int]) -> None:
+        lookout, found, in_vain = Lookout(sizes), 0, 0
+        while in_vain < _IN_VAIN and not self._over.wait(_PAUSE_MEANWHILE) and lookout.look():
+            in_vain = 0 if lookout.found > found else in_vain + 1
+            found = lookout.found
 
 
 def private_memory() -> list[Stretch]:
@@ -113,6 +179,15 @@ def new_in(now: Iterable[Stretch], before: Iterable[Stretch]) -> Iterator[Stretc
                 at = there.end
         if at < end:
             yield Stretch(at, end)
+
+
+def _start(watch: Callable[[], None]) -> None:
+    def run() -> None:
+        with suppress(OSError):  # a sandbox without /proc
+            watch()
+
+    with suppress(RuntimeError):  # there can be no more threads
+        threading.Thread(target=run, name="copies", daemon=True).start()
 
 
 def _is_of_use() -> bool:
