@@ -14,13 +14,16 @@ from support.raw_clients import until
 from sealcar.ort import copies, runtime
 from sealcar.ort.copies import LEAST, CopyAhead, Stretch, new_in
 from sealcar.transfer.descriptors import Exported
-from sealcar.transfer.memory import protect
+from sealcar.transfer.memory import _libc, protect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 PAGE: Final = mmap.PAGESIZE
+# a session that is made already
+MADE: Final = threading.Event()
+MADE.set()
 MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 asked_for = pytest.mark.skipif(
     not MODE.exists() or "[madvise]" not in MODE.read_text(),
@@ -63,20 +66,21 @@ def no_longer_watching() -> None:
 
 @asked_for
 def test_memory_for_a_copy_is_advised_and_what_was_there_before_is_not() -> None:
-    with mapped(LEAST) as earlier, mapped(LEAST) as own, CopyAhead(lambda _: own) as copy:
+    with mapped(LEAST) as earlier, mapped(LEAST) as own, CopyAhead(lambda _: own, MADE) as copy:
         assert copy(LEAST) == own
         # a look at what is there takes a moment, as bringing the blob does
         threading.Event().wait(0.1)
-        with mapped(LEAST) as before, mapped(2 * LEAST) as larger:
+        with mapped(LEAST) as made, mapped(3 * LEAST) as larger, mapped(LEAST // 2) as smaller:
             copy.hand_over()
             no_longer_watching()
-            assert advised(before + PAGE)
-            assert not any(map(advised, (earlier + PAGE, own + PAGE, larger + PAGE)))
+            assert advised(made + PAGE)
+            others = (earlier, own, larger, smaller)
+            assert not any(advised(one + PAGE) for one in others)
 
 
 @asked_for
 def test_a_copy_that_begins_a_moment_later_is_advised_too() -> None:
-    with mapped(LEAST) as own, CopyAhead(lambda _: own) as copy:
+    with mapped(LEAST) as own, CopyAhead(lambda _: own, MADE) as copy:
         copy(LEAST)
         threading.Event().wait(0.1)
         copy.hand_over()
@@ -86,9 +90,35 @@ def test_a_copy_that_begins_a_moment_later_is_advised_too() -> None:
 
 
 @asked_for
+def test_copies_of_parts_are_advised_until_the_session_is_made() -> None:
+    over = threading.Event()
+    with mapped(4 * LEAST) as own, CopyAhead(lambda _: own, over) as copy, ExitStack() as stack:
+        copy(4 * LEAST)
+        copy.hand_over()
+        threading.Event().wait(0.1)
+        part = stack.enter_context(mapped(LEAST))
+        until(lambda: advised(part + PAGE))
+        over.set()
+        no_longer_watching()
+        assert not advised(stack.enter_context(mapped(LEAST)) + PAGE)
+
+
+@asked_for
+def test_stacks_are_left_as_they_are() -> None:
+    with mapped(LEAST) as own, CopyAhead(lambda _: own, MADE) as copy:
+        copy(LEAST)
+        threading.Event().wait(0.1)
+        with mapped(LEAST) as like_a_stack:
+            _libc.mprotect(like_a_stack - PAGE, PAGE, 0)
+            copy.hand_over()
+            no_longer_watching()
+            assert not advised(like_a_stack + PAGE)
+
+
+@asked_for
 def test_nothing_is_advised_for_a_blob_that_did_not_come() -> None:
     with mapped(LEAST) as own, ExitStack() as stack:
-        with CopyAhead(lambda _: own) as copy:
+        with CopyAhead(lambda _: own, MADE) as copy:
             copy(LEAST)
             threading.Event().wait(0.1)
             assert watching()
@@ -130,7 +160,7 @@ def test_nobody_watches_for_copies_of_small_weights() -> None:
 
 
 def test_nobody_watches_for_the_copy_of_a_small_blob() -> None:
-    with mapped(LEAST) as own, CopyAhead(lambda _: own) as copy:
+    with mapped(LEAST) as own, CopyAhead(lambda _: own, MADE) as copy:
         assert copy(LEAST - 1) == own
         assert not watching()
 
@@ -139,7 +169,7 @@ def test_nobody_watches_where_a_session_is_made_with_nobody_else_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runtime, "version", lambda: (1, 30))
-    with mapped(LEAST) as own, CopyAhead(lambda _: own) as copy:
+    with mapped(LEAST) as own, CopyAhead(lambda _: own, MADE) as copy:
         assert copy(LEAST) == own
         assert not watching()
 

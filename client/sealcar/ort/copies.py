@@ -1,11 +1,12 @@
 """What the runtime and its providers copy lies on huge pages, as what they copy from does.
 
-QNN copies a blob that it was handed, and the CPU packs a copy of a matrix: each touches as much new
-memory page by page, and for small pages that takes longer than decrypting it. Where the system has
-huge pages for whoever asks, a thread asks as soon as that memory is there. It is known by its size,
-and by not having been there before: private memory of no file, as large as what is copied. To ask
-is advice that the kernel may take; whatever else should lie there holds what it held, and nobody's
-access to it changes.
+QNN copies a blob that it was handed, and its simulator the weights in there once more; the CPU
+packs a copy of a matrix. Each touches as much new memory page by page, and for small pages that
+takes longer than decrypting it. Where the system has huge pages for whoever asks, a thread asks as
+soon as that memory is there. It is known by its size, and by not having been there before: private
+memory of no file, as large as what is copied or a large part of it, and no stack. To ask is advice
+that the kernel may take; whatever else should lie there holds what it held, and nobody's access to
+it changes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sealcar.ort import runtime
 from sealcar.transfer.memory import advise_huge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
 # what is smaller is copied before anybody could have asked for it
 LEAST: Final = 16 << 20
@@ -31,7 +32,7 @@ LEAST: Final = 16 << 20
 _MORE: Final = 1 << 20
 # a packed copy of a matrix has a few more rows: at most one for each eight
 _ROWS: Final = 8
-# a blob is copied as soon as it was handed over, or never
+# the first copy of a blob begins as soon as that was handed over, or never
 _LOOKS: Final = 12
 _PAUSE: Final = 0.0002
 # a look takes half a millisecond; so long a session may have other things to do than to pack
@@ -39,7 +40,8 @@ _PAUSE_MEANWHILE: Final = 0.002
 _IN_VAIN: Final = 50
 _MAPS: Final = Path("/proc/self/maps")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-_PRIVATE: Final = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p 0+ 00:00 0 *$", re.MULTILINE)
+# of no file, and with no name that says what it is for
+_ANONYMOUS: Final = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) (...)p 0+ 00:00 0 *$", re.MULTILINE)
 
 
 class Stretch(NamedTuple):
@@ -53,7 +55,8 @@ class Lookout:
     """Looks for copies that begin from now on.
 
     Args:
-        sizes: of what may be copied, once each.
+        least: bytes of one.
+        most: bytes of all of them together.
 
     Attributes:
         found: how many bytes were, so far.
@@ -62,9 +65,8 @@ class Lookout:
         OSError: the system doesn't tell what memory there is.
     """
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self._least = min(sizes)
-        self._most = sum(sizes) * (_ROWS + 1) // _ROWS + _MORE
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most * (_ROWS + 1) // _ROWS + _MORE
         self._known = private_memory()
         self.found = 0
 
@@ -81,6 +83,13 @@ class Lookout:
                 self.found += end - begin
         return self._most - self.found >= self._least
 
+    def meanwhile(self, over: threading.Event) -> None:
+        """Look again and again until something is over, or nothing comes for long; raises so."""
+        found, in_vain = self.found, 0
+        while in_vain < _IN_VAIN and not over.wait(_PAUSE_MEANWHILE) and self.look():
+            in_vain = 0 if self.found > found else in_vain + 1
+            found = self.found
+
     def _fitting(self, mapping: Stretch, known: Iterable[Stretch]) -> list[Stretch]:
         """Return what is new in a mapping; or all of it, since another may have been there."""
         new = list(new_in([mapping], known))
@@ -92,14 +101,15 @@ class Lookout:
 
 
 class CopyAhead(Closing):
-    """One blob on its way to a provider, which may copy it then.
+    """One blob on its way to a provider, which may copy it then: whole, and large parts of it.
 
     Args:
         allocate: gives the provider's memory for the blob.
+        over: set when the session is made that the provider reads it for.
     """
 
-    def __init__(self, allocate: Callable[[int], int]) -> None:
-        self._allocate = allocate
+    def __init__(self, allocate: Callable[[int], int], over: threading.Event) -> None:
+        self._allocate, self._over = allocate, over
         self._handed_over = threading.Event()
         self._given_up = False
 
@@ -120,12 +130,14 @@ class CopyAhead(Closing):
         self._handed_over.set()
 
     def _watch(self, size: int) -> None:
-        lookout = Lookout([size])
+        lookout = Lookout(LEAST, 2 * size)
         self._handed_over.wait()
-        for _ in range(0 if self._given_up else _LOOKS):
-            if not lookout.look():
-                return
+        if self._given_up:
+            return
+        for _ in range(_LOOKS):
+            lookout.look()
             time.sleep(_PAUSE)
+        lookout.meanwhile(self._over)
 
 
 class CopiesMeanwhile(Closing):
@@ -139,27 +151,28 @@ class CopiesMeanwhile(Closing):
         self._over = threading.Event()
         large = [size for size in sizes if size >= LEAST]
         if large and _is_of_use():
-            _start(partial(self._watch, large))
+            _start(lambda: Lookout(min(large), sum(large)).meanwhile(self._over))
 
     def close(self) -> None:
         """Expect no more."""
         self._over.set()
 
-    def _watch(self, sizes: Sequence[int]) -> None:
-        lookout, found, in_vain = Lookout(sizes), 0, 0
-        while in_vain < _IN_VAIN and not self._over.wait(_PAUSE_MEANWHILE) and lookout.look():
-            in_vain = 0 if lookout.found > found else in_vain + 1
-            found = lookout.found
-
 
 def private_memory() -> list[Stretch]:
-    """Return where this process has memory of its own that no file and no purpose is named for.
+    """Return where this process has memory of its own, but for stacks.
+
+    A stack lies above a page that nobody may touch.
 
     Raises:
         OSError: the system doesn't tell.
     """
-    found = _PRIVATE.findall(_MAPS.read_bytes())
-    return [Stretch(int(begin, 16), int(end, 16)) for begin, end in found]
+    found, forbidden = [], 0
+    for first, last, access in _ANONYMOUS.findall(_MAPS.read_bytes()):
+        begin, end = int(first, 16), int(last, 16)
+        if access == b"rw-" and begin != forbidden:
+            found.append(Stretch(begin, end))
+        forbidden = end if access == b"---" else 0
+    return found
 
 
 def new_in(now: Iterable[Stretch], before: Iterable[Stretch]) -> Iterator[Stretch]:

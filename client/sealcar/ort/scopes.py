@@ -63,10 +63,14 @@ class BlobReader:
         self._hold, self._held = hold, nothing_held()
         self._ahead = BlobAhead(source)
         self._fill = tracing.bound(self._bring)
+        # nobody says when the session is made, but between `expect` and `settle`
+        self._made = threading.Event()
+        self._made.set()
         self.served = False
 
     def expect(self) -> None:
         """Have the first blob on its way before it is asked for; `settle` must follow."""
+        self._made.clear()
         # the runtime asks from threads of its own, which know of no trace
         self._fill = tracing.bound(self._bring)
         self._held = self._hold()
@@ -75,6 +79,7 @@ class BlobReader:
 
     def settle(self) -> None:
         """Let go what is left or held; later questions are answered as before."""
+        self._made.set()
         self._ahead.close()
         self._held.close()
 
@@ -92,7 +97,7 @@ class BlobReader:
         self.served = True
 
     def _bring(self, payload: str, allocate: Callable[[int], int]) -> None:
-        with CopyAhead(allocate) as copy:
+        with CopyAhead(allocate, self._made) as copy:
             if not self._held.fill(payload, copy):
                 self._ahead.fill(payload, copy)
             copy.hand_over()
