@@ -221,6 +221,8 @@ def _load(
         make = partial(given, model.data)
         copying = partial(_copying, source, own, files, make)
         with tracing.span("session", ep=source.ep), _expecting(reader):
+            if model.blobs:
+                sessions.make_way(own)
             if model.place is not None:
                 session = placing.session(own, model.place, given, shared=shared)
             elif borrows:

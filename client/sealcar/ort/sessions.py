@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -86,3 +88,23 @@ def make(
         if found is not None:
             raise found from error
         raise
+
+
+def make_way(own: SessionOptions) -> None:
+    """Go to the core that the runtime keeps free of threads of its own; then on wherever one may.
+
+    By default it pins a thread to every core but the first, where it expects who makes the session,
+    and those spin for a while. Asking the daemon moves this thread about, and with one of them on
+    its core it has half of that until the kernel looks into it, though the first one may be idle.
+
+    Args:
+        own: options of a session that has no work for those threads while it is made.
+    """
+    allowed = os.sched_getaffinity(0)
+    if own.intra_op_num_threads or len(allowed) == 1:
+        return
+    with suppress(OSError):  # a sandbox may forbid it
+        try:
+            os.sched_setaffinity(0, {min(allowed)})
+        finally:
+            os.sched_setaffinity(0, allowed)
