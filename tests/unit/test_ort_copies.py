@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pytest
 from support.raw_clients import until
 
 from sealcar.ort import copies, runtime
 from sealcar.ort.copies import LEAST, CopyAhead, Stretch, new_in
+from sealcar.ort.scopes import BlobReader
 from sealcar.transfer.descriptors import Exported
 from sealcar.transfer.memory import _libc, protect
 
@@ -56,8 +59,8 @@ def advised(address: int) -> bool:
     raise AssertionError("nothing is mapped there")
 
 
-def watching() -> bool:
-    return any(thread.name == "copies" for thread in threading.enumerate())
+def watching() -> int:
+    return sum(thread.name == "copies" for thread in threading.enumerate())
 
 
 def no_longer_watching() -> None:
@@ -143,7 +146,7 @@ def test_copies_of_weights_are_advised_as_they_come_until_all_have() -> None:
 @asked_for
 def test_nobody_watches_for_copies_of_weights_once_their_session_is_made() -> None:
     with copies.CopiesMeanwhile([LEAST]):
-        until(watching)
+        until(lambda: bool(watching()))
     no_longer_watching()
 
 
@@ -152,6 +155,46 @@ def test_nobody_watches_for_long_where_nothing_is_copied(monkeypatch: pytest.Mon
     monkeypatch.setattr(copies, "_IN_VAIN", 3)
     with copies.CopiesMeanwhile([LEAST]):
         no_longer_watching()
+
+
+class Zeros:
+    """A large payload, on its way to whoever asks."""
+
+    size = LEAST
+
+    def read_into(self, target: int, size: int, /) -> None:
+        ctypes.memset(target, 0, size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+
+@asked_for
+def test_the_last_blob_that_was_asked_for_is_watched_until_the_session_is_made() -> None:
+    source: Any = SimpleNamespace(reader=lambda _: Zeros(), reader_ahead=lambda _: Zeros())
+    reader = BlobReader(source, {"a": "a", "b": "b"})
+    with mapped(LEAST) as own:
+        reader("a", lambda _: own)
+        no_longer_watching()
+        reader.expect()
+        for name in "abab":
+            reader(name, lambda _: own)
+        until(lambda: watching() == 1)
+        threading.Event().wait(0.05)
+        assert watching() == 1
+        reader.settle()
+        no_longer_watching()
+
+
+@asked_for
+def test_nobody_watches_where_a_look_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_LONGEST", 0)
+    with copies.CopiesMeanwhile([LEAST]), mapped(LEAST) as made:
+        no_longer_watching()
+        assert not advised(made + PAGE)
 
 
 def test_nobody_watches_for_copies_of_small_weights() -> None:

@@ -11,6 +11,7 @@ it changes.
 
 from __future__ import annotations
 
+import errno
 import re
 import threading
 import time
@@ -38,6 +39,7 @@ _PAUSE: Final = 0.0002
 # a look takes half a millisecond; so long a session may have other things to do than to pack
 _PAUSE_MEANWHILE: Final = 0.002
 _IN_VAIN: Final = 50
+_LONGEST: Final = 0.01  # of a core's time: of tens of thousands of mappings
 _MAPS: Final = Path("/proc/self/maps")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # of no file, and with no name that says what it is for
@@ -62,12 +64,15 @@ class Lookout:
         found: how many bytes were, so far.
 
     Raises:
-        OSError: the system doesn't tell what memory there is.
+        OSError: the system doesn't tell what memory there is, or that takes long.
     """
 
     def __init__(self, least: int, most: int) -> None:
         self._least, self._most = least, most * (_ROWS + 1) // _ROWS + _MORE
+        begun = time.thread_time()
         self._known = private_memory()
+        if time.thread_time() - begun > _LONGEST:
+            raise OSError(errno.E2BIG, "to look takes too long")
         self.found = 0
 
     def look(self) -> bool:
@@ -105,7 +110,7 @@ class CopyAhead(Closing):
 
     Args:
         allocate: gives the provider's memory for the blob.
-        over: set when the session is made that the provider reads it for.
+        over: set when no more copies of it are expected: the session is made, say.
     """
 
     def __init__(self, allocate: Callable[[int], int], over: threading.Event) -> None:

@@ -63,14 +63,12 @@ class BlobReader:
         self._hold, self._held = hold, nothing_held()
         self._ahead = BlobAhead(source)
         self._fill = tracing.bound(self._bring)
-        # nobody says when the session is made, but between `expect` and `settle`
-        self._made = threading.Event()
-        self._made.set()
+        self._making, self._over = False, threading.Event()
         self.served = False
 
     def expect(self) -> None:
         """Have the first blob on its way before it is asked for; `settle` must follow."""
-        self._made.clear()
+        self._making = True
         # the runtime asks from threads of its own, which know of no trace
         self._fill = tracing.bound(self._bring)
         self._held = self._hold()
@@ -79,7 +77,8 @@ class BlobReader:
 
     def settle(self) -> None:
         """Let go what is left or held; later questions are answered as before."""
-        self._made.set()
+        self._making = False
+        self._over.set()
         self._ahead.close()
         self._held.close()
 
@@ -97,10 +96,18 @@ class BlobReader:
         self.served = True
 
     def _bring(self, payload: str, allocate: Callable[[int], int]) -> None:
-        with CopyAhead(allocate, self._made) as copy:
+        with CopyAhead(allocate, self._until()) as copy:
             if not self._held.fill(payload, copy):
                 self._ahead.fill(payload, copy)
             copy.hand_over()
+
+    def _until(self) -> threading.Event:
+        """Return what is set when the session is made, or another blob is asked for."""
+        self._over.set()
+        self._over = threading.Event()
+        if not self._making:
+            self._over.set()  # nobody would
+        return self._over
 
 
 class BlobWriter:
