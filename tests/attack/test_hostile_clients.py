@@ -173,7 +173,6 @@ READ = pb.ClientPacket(read=payloads_pb2.ReadRequest(scope=SCOPE, name="small"))
 FREE = pb.ClientPacket(free=pb.Free(slots=[0]))
 PASSED: dict[str, tuple[Callable[[RawClient], object], pb.ClientPacket]] = {
     "before its first request": (lambda client: client, READ),
-    # pieces come with less said of who sends
     "while pieces come": (lambda client: client.start_read("big"), FREE),
     "when all have come": (read_to_its_end, READ),
 }

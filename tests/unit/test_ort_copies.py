@@ -59,6 +59,13 @@ def advised(address: int) -> bool:
     raise AssertionError("nothing is mapped there")
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watchers that end because they are told, not because nothing came for a moment."""
+    monkeypatch.setattr(copies, "_IN_VAIN", 1 << 20)
+    monkeypatch.setattr(copies, "_LONGEST", 1.0)
+
+
 def watching() -> int:
     return sum(thread.name == "copies" for thread in threading.enumerate())
 
@@ -82,7 +89,8 @@ def test_memory_for_a_copy_is_advised_and_what_was_there_before_is_not() -> None
 
 
 @asked_for
-def test_a_copy_that_begins_a_moment_later_is_advised_too() -> None:
+def test_a_copy_that_begins_a_moment_later_is_advised_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_LOOKS", 1000)
     with mapped(LEAST) as own, CopyAhead(lambda _: own, MADE) as copy:
         copy(LEAST)
         threading.Event().wait(0.1)
@@ -93,6 +101,7 @@ def test_a_copy_that_begins_a_moment_later_is_advised_too() -> None:
 
 
 @asked_for
+@pytest.mark.usefixtures("patient")
 def test_copies_of_parts_are_advised_until_the_session_is_made() -> None:
     over = threading.Event()
     with mapped(4 * LEAST) as own, CopyAhead(lambda _: own, over) as copy, ExitStack() as stack:
@@ -104,6 +113,29 @@ def test_copies_of_parts_are_advised_until_the_session_is_made() -> None:
         over.set()
         no_longer_watching()
         assert not advised(stack.enter_context(mapped(LEAST)) + PAGE)
+
+
+@asked_for
+def test_old_memory_that_something_small_was_joined_to_is_left_as_it_is() -> None:
+    with mapped(2 * LEAST) as made:
+        _libc.mprotect(made + 2 * LEAST - PAGE, 2 * PAGE, mmap.PROT_READ)
+        lookout = copies.Lookout(LEAST, 4 * LEAST)
+        protected = mmap.PROT_READ | mmap.PROT_WRITE
+        _libc.mprotect(made + 2 * LEAST - PAGE, PAGE, protected)
+        assert lookout.look()
+        assert (lookout.found, advised(made + PAGE)) == (0, False)
+
+
+@asked_for
+def test_a_copy_where_a_smaller_one_was_a_moment_ago_is_advised_whole() -> None:
+    with mapped(2 * LEAST) as made:
+        _libc.mprotect(made + LEAST - 3 * PAGE, LEAST + 4 * PAGE, mmap.PROT_READ)
+        lookout = copies.Lookout(LEAST + LEAST // 2, 2 * LEAST)
+        protected = mmap.PROT_READ | mmap.PROT_WRITE
+        _libc.mprotect(made + LEAST - 3 * PAGE, LEAST + 4 * PAGE, protected)
+        lookout.look()
+        assert advised(made + PAGE)
+        assert advised(made + 2 * LEAST - PAGE)
 
 
 @asked_for
@@ -131,6 +163,7 @@ def test_nothing_is_advised_for_a_blob_that_did_not_come() -> None:
 
 
 @asked_for
+@pytest.mark.usefixtures("patient")
 def test_copies_of_weights_are_advised_as_they_come_until_all_have() -> None:
     with copies.CopiesMeanwhile([3, LEAST, 2 * LEAST]), ExitStack() as stack:
         threading.Event().wait(0.1)
@@ -144,6 +177,7 @@ def test_copies_of_weights_are_advised_as_they_come_until_all_have() -> None:
 
 
 @asked_for
+@pytest.mark.usefixtures("patient")
 def test_nobody_watches_for_copies_of_weights_once_their_session_is_made() -> None:
     with copies.CopiesMeanwhile([LEAST]):
         until(lambda: bool(watching()))
@@ -173,6 +207,7 @@ class Zeros:
 
 
 @asked_for
+@pytest.mark.usefixtures("patient")
 def test_the_last_blob_that_was_asked_for_is_watched_until_the_session_is_made() -> None:
     source: Any = SimpleNamespace(reader=lambda _: Zeros(), reader_ahead=lambda _: Zeros())
     reader = BlobReader(source, {"a": "a", "b": "b"})
@@ -192,6 +227,8 @@ def test_the_last_blob_that_was_asked_for_is_watched_until_the_session_is_made()
 @asked_for
 def test_nobody_watches_where_a_look_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "_LONGEST", 0)
+    with pytest.raises(OSError, match="too long"):
+        copies.Lookout(LEAST, LEAST)
     with copies.CopiesMeanwhile([LEAST]), mapped(LEAST) as made:
         no_longer_watching()
         assert not advised(made + PAGE)

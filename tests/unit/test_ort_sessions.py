@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 TRIES: Final = 50
 DEFAULT: Final = SimpleNamespace(intra_op_num_threads=0)
 several_cores = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="there is one core, for everybody"
+    not 1 < len(os.sched_getaffinity(0)) == os.cpu_count(),
+    reason="there is one core, for everybody, or they aren't all this process's",
 )
 
 
@@ -77,3 +78,26 @@ def test_a_thread_that_may_use_one_core_alone_stays_there() -> None:
         assert after(DEFAULT) == last
 
     in_a_thread(check)
+
+
+@several_cores
+def test_nobody_moves_where_a_process_has_a_part_of_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: len(os.sched_getaffinity(0)) + 1)
+
+    def check() -> None:
+        last = max(os.sched_getaffinity(0))
+        assert sum(after(DEFAULT) == last for _ in range(TRIES)) > TRIES / 2
+
+    in_a_thread(check)
+
+
+def test_a_filter_that_forbids_to_ask_for_cores_keeps_no_session_from_being_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_getaffinity", forbidden)
+    make_way(DEFAULT)

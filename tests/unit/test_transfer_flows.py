@@ -317,6 +317,20 @@ def test_there_is_one_worker_for_each_core_that_the_process_may_use() -> None:
         os.sched_setaffinity(0, allowed)
 
 
+def test_workers_do_without_a_policy_where_a_filter_forbids_to_ask_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_getscheduler", forbidden)
+    engine, answered = Engine(1), threading.Event()
+    engine.start()
+    engine.ask(answered.set)
+    assert answered.wait(5)
+    engine.close()
+
+
 def test_workers_give_way_to_the_threads_that_answer(engine: Engine) -> None:
     job = _Asking()
     engine.put(job, Token(0))

@@ -4,9 +4,9 @@ QNN copies a blob that it was handed, and its simulator the weights in there onc
 packs a copy of a matrix. Each touches as much new memory page by page, and for small pages that
 takes longer than decrypting it. Where the system has huge pages for whoever asks, a thread asks as
 soon as that memory is there. It is known by its size, and by not having been there before: private
-memory of no file, as large as what is copied or a large part of it, and no stack. To ask is advice
-that the kernel may take; whatever else should lie there holds what it held, and nobody's access to
-it changes.
+memory of no file, as large as what is copied or a large part of it. It may be somebody else's who
+allocates as much while the session is made. To ask is advice that the kernel may take: memory holds
+what it held, nobody's access to it changes, and what is touched in part may take up to 2 MiB more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PAUSE: Final = 0.0002
 # a look takes half a millisecond; so long a session may have other things to do than to pack
 _PAUSE_MEANWHILE: Final = 0.002
 _IN_VAIN: Final = 50
-_LONGEST: Final = 0.01  # of a core's time: of tens of thousands of mappings
+_LONGEST: Final = 0.004  # of a core's time: of two thousand mappings
 _MAPS: Final = Path("/proc/self/maps")
 _MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # of no file, and with no name that says what it is for
@@ -69,20 +69,18 @@ class Lookout:
 
     def __init__(self, least: int, most: int) -> None:
         self._least, self._most = least, most * (_ROWS + 1) // _ROWS + _MORE
-        begun = time.thread_time()
-        self._known = private_memory()
-        if time.thread_time() - begun > _LONGEST:
-            raise OSError(errno.E2BIG, "to look takes too long")
+        self._known: list[Stretch] = []
         self.found = 0
+        self._news()
 
     def look(self) -> bool:
         """Ask for huge pages where a copy has begun; tell whether there can be more copies.
 
         Raises:
-            OSError: the system doesn't tell any more.
+            OSError: the system doesn't tell any more, or that takes long.
         """
-        known, self._known = self._known, private_memory()
-        for mapping in set(self._known).difference(known):
+        known = self._known
+        for mapping in self._news():
             for begin, end in self._fitting(mapping, known):
                 advise_huge(begin, end - begin)
                 self.found += end - begin
@@ -95,14 +93,26 @@ class Lookout:
             in_vain = 0 if self.found > found else in_vain + 1
             found = self.found
 
+    def _news(self) -> list[Stretch]:
+        """Return the large mappings that aren't as they were at the last look."""
+        begun = time.thread_time()
+        known, self._known = set(self._known), private_memory()
+        if time.thread_time() - begun > _LONGEST:
+            raise OSError(errno.E2BIG, "to look takes too long")
+        return [one for one in self._known if _size(one) >= self._least and one not in known]
+
     def _fitting(self, mapping: Stretch, known: Iterable[Stretch]) -> list[Stretch]:
-        """Return what is new in a mapping; or all of it, since another may have been there."""
+        """Return what is new in a mapping; or all of it, if that is most of it."""
         new = list(new_in([mapping], known))
-        return list(filter(self._fits, new)) or list(filter(self._fits, [mapping] if new else []))
+        fitting = list(filter(self._fits, new))
+        # where another mapping was a moment ago, a part of a copy looks old
+        if fitting or 2 * sum(map(_size, new)) < _size(mapping):
+            return fitting
+        return [mapping] if self._fits(mapping) else []
 
     def _fits(self, stretch: Stretch) -> bool:
         # the kernel makes one of neighbours, and so several copies may look like one
-        return self._least <= stretch.end - stretch.begin <= self._most - self.found
+        return self._least <= _size(stretch) <= self._most - self.found
 
 
 class CopyAhead(Closing):
@@ -163,10 +173,15 @@ class CopiesMeanwhile(Closing):
         self._over.set()
 
 
-def private_memory() -> list[Stretch]:
-    """Return where this process has memory of its own, but for stacks.
+def _size(stretch: Stretch) -> int:
+    return stretch.end - stretch.begin
 
-    A stack lies above a page that nobody may touch.
+
+def private_memory() -> list[Stretch]:
+    """Return where this process has memory of its own, but for stacks as far as they show.
+
+    A stack lies above a page that nobody may touch. From glibc 2.42 on that page may be a part of
+    the stack's mapping; then several stacks beside each other can look like a copy.
 
     Raises:
         OSError: the system doesn't tell.
@@ -201,7 +216,7 @@ def new_in(now: Iterable[Stretch], before: Iterable[Stretch]) -> Iterator[Stretc
 
 def _start(watch: Callable[[], None]) -> None:
     def run() -> None:
-        with suppress(OSError):  # a sandbox without /proc
+        with suppress(OSError, MemoryError):  # a sandbox without /proc, say
             watch()
 
     with suppress(RuntimeError):  # there can be no more threads

@@ -100,10 +100,14 @@ def make_way(own: SessionOptions) -> None:
     Args:
         own: options of a session that has no work for those threads while it is made.
     """
-    allowed = os.sched_getaffinity(0)
-    if own.intra_op_num_threads or len(allowed) == 1:
+    if own.intra_op_num_threads:
         return
     with suppress(OSError):  # a sandbox may forbid it
+        allowed = os.sched_getaffinity(0)
+        # of some only, the runtime may have others in mind; and cores that are added later to
+        # those of a process have to be its threads' too, which they aren't once these were chosen
+        if len(allowed) == 1 or len(allowed) != os.cpu_count():
+            return
         try:
             os.sched_setaffinity(0, {min(allowed)})
         finally:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from sealcar.errors import DeniedError, InvalidRequestError, UnavailableError
 from sealcar.transfer.descriptors import send_with_descriptor
 from sealcar.v1 import data_socket_pb2 as pb
-from sealcar_server.endpoints.data_packets import OneSender, name_handles, receive
+from sealcar_server.endpoints.data_packets import OneSender, receive
 from sealcar_server.transfer.rings import Ring
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ class Line:
         self._sock = sock
         self._meter = meter
         self._sender = OneSender(peer.pid, peer.pidfd)
-        self._by_number = False
 
     def ring(self, *, client_writes: bool, slots: int) -> Ring:
         """Return a ring whose memory can be handed to the client; ExhaustedError."""
@@ -56,24 +55,13 @@ class Line:
         data, sender = receive(self._sock)
         if not data:
             return None
-        if not self._sender.is_same(sender, by_number=self._by_number):
+        if not self._sender.is_same(sender):
             self._meter.denied("peer")
             raise DeniedError("only the process that connected may send here")
         try:
             return pb.ClientPacket.FromString(data)
         except DecodeError:
             raise InvalidRequestError("not a ClientPacket") from None
-
-    def name_by_number(self, *, wanted: bool) -> None:
-        """Have the sender of what comes named by ids alone, or by its handle again.
-
-        For the time that nothing can be asked for here, only slots given back: the kernel takes a
-        third of this thread's time to make handles. Another process with the same number at the
-        same time would have to be its successor, and with the client's end its session ends.
-        """
-        if self._sender.has_number:
-            self._by_number = wanted
-            name_handles(self._sock, wanted=not wanted)
 
     def send(self, packet: pb.DaemonPacket, descriptor: int | None = None) -> None:
         """Send one message. From any thread.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket as sockets
 import struct
@@ -58,20 +57,8 @@ class OneSender:
         self._handle = os.fstat(pidfd).st_ino if pidfd is not None else 0
         self._first: Sender | None = None
 
-    @property
-    def has_number(self) -> bool:
-        """Whether its pid tells it from the processes that live now."""
-        return self._first is not None and self._first.pid > 0
-
-    def is_same(self, sender: Sender, *, by_number: bool = False) -> bool:
-        """Tell whether this is the process that connected, and that sent the first packet.
-
-        Args:
-            sender: of a packet.
-            by_number: its ids are enough where the packet came without a handle.
-        """
-        if by_number and self._first is not None and not sender.handle:
-            return sender[:-1] == self._first[:-1]
+    def is_same(self, sender: Sender) -> bool:
+        """Tell whether this is the process that connected, and that sent the first packet."""
         if self._first is None:
             if self._pid and sender.pid != self._pid:
                 return False
@@ -85,16 +72,10 @@ class OneSender:
 def name_senders(listener: sockets.socket) -> None:
     """Have the kernel name the sender of every packet on connections that are accepted here."""
     listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_PASSCRED, 1)
-    name_handles(listener, wanted=True)
-
-
-def name_handles(sock: sockets.socket, *, wanted: bool) -> None:
-    """Have packets come with a handle on their sender, or without one.
-
-    Before Linux 6.5 there is none: pid, uid and gid have to do.
-    """
-    with contextlib.suppress(OSError):
-        sock.setsockopt(sockets.SOL_SOCKET, _SO_PASSPIDFD, wanted)
+    try:
+        listener.setsockopt(sockets.SOL_SOCKET, _SO_PASSPIDFD, 1)
+    except OSError:
+        return  # before Linux 6.5: pid, uid and gid have to do
 
 
 def receive(sock: sockets.socket) -> tuple[bytes, Sender]:

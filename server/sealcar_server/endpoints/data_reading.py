@@ -11,7 +11,7 @@ from sealcar_server.endpoints.data_turns import Phase
 from sealcar_server.service.failing import place_of
 from sealcar_server.transfer.engine import Token
 from sealcar_server.transfer.reading import RingRead, SealedSource
-from sealcar_server.transfer.rings import MANY, SLOTS, slots_of_use
+from sealcar_server.transfer.rings import SLOTS, slots_of_use
 from sealcar_server.transfer.spent import Lending
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class ReadOperation(Operation):
         except UnavailableError as error:
             self._flow.stop(error)
             return
-        connection.line.name_by_number(wanted=self._source.count >= MANY)
         engine.put(self._flow, *map(Token, range(self._slots)))
 
     def stop(self, reason: SealcarError) -> None:
@@ -97,7 +96,6 @@ class ReadOperation(Operation):
             self._leaving = error is None
             if self._leaving:
                 return
-        self._connection.line.name_by_number(wanted=False)
         self._opened.close()
         self._source.spent.tell(self._connection.door.services.meter)
         self._leave("read", self._source.size, error)

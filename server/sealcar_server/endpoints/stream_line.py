@@ -92,9 +92,6 @@ class StreamLine:
             self._arm()
         return arrived
 
-    def name_by_number(self, *, wanted: bool) -> None:
-        """Do nothing: no packets of a client's give slots back here."""
-
     def send(self, packet: pb.DaemonPacket, descriptor: int | None = None) -> None:
         """Send one message, and a piece's bytes behind it. From any thread.
 

@@ -166,6 +166,6 @@ def _give_way() -> None:
     # by a niceness that any process may give itself: one that is nicer already stays so
     niceness = max(os.getpriority(os.PRIO_PROCESS, 0), _NICE)
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
-    if os.sched_getscheduler(0) == os.SCHED_OTHER:
-        with contextlib.suppress(OSError):  # a sandbox may forbid it
+    with contextlib.suppress(OSError):  # a sandbox may forbid it
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
