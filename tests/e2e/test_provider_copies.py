@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 MEBIBYTES: Final = 36  # of each copy
 PAGES: Final = MEBIBYTES * MIB // resource.getpagesize()
-TRIES: Final = 5
+TRIES: Final = 8
 CPU: Final = ["CPUExecutionProvider"]
 
 pytestmark = pytest.mark.skipif(
@@ -62,12 +61,13 @@ def test_the_cpu_touches_fewer_new_pages_for_what_it_packs(
     assert saved > PAGES / 3
 
 
-def fewer_faults(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> float:
+def fewer_faults(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> int:
     """Return how many page faults of making a session are spared."""
     make()  # what only the first one in a process touches is there then
-    asking = median(_faults_of(make) for _ in range(TRIES))
+    # who asks can come too late on a busy machine, but not each time
+    asking = min(_faults_of(make) for _ in range(TRIES))
     monkeypatch.setattr(copies, "LEAST", 1 << 40)
-    return median(_faults_of(make) for _ in range(TRIES)) - asking
+    return min(_faults_of(make) for _ in range(TRIES)) - asking
 
 
 def _faults_of(make: Callable[[], object]) -> int:
