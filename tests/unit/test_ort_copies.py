@@ -6,11 +6,11 @@ import ctypes
 import mmap
 import threading
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pytest
+from support.areas import Area
 from support.raw_clients import until
 
 from sealcar.ort import copies, runtime
@@ -27,9 +27,8 @@ PAGE: Final = mmap.PAGESIZE
 # a session that is made already
 MADE: Final = threading.Event()
 MADE.set()
-MODE: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 asked_for = pytest.mark.skipif(
-    not MODE.exists() or "[madvise]" not in MODE.read_text(),
+    not copies.asked_for(),
     reason="huge pages go to everybody here, or to nobody",
 )
 
@@ -48,15 +47,7 @@ def mapped(size: int) -> Iterator[int]:
 
 
 def advised(address: int) -> bool:
-    within = False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        name, *words = line.split()
-        if "-" in name:
-            begin, end = (int(part, 16) for part in name.split("-"))
-            within = begin <= address < end
-        elif within and name == "VmFlags:":
-            return "hg" in words
-    raise AssertionError("nothing is mapped there")
+    return Area(address).advised
 
 
 @pytest.fixture
@@ -257,18 +248,17 @@ def test_nobody_watches_where_a_session_is_made_with_nobody_else_running(
 @pytest.mark.parametrize(
     ("now", "before", "new"),
     [
-        ([], [], []),
-        ([(1, 4)], [], [(1, 4)]),
-        ([(1, 4)], [(1, 4)], []),
-        ([(1, 9)], [(1, 4)], [(4, 9)]),
-        ([(1, 9)], [(4, 9)], [(1, 4)]),
-        ([(1, 9)], [(3, 4), (6, 7)], [(1, 3), (4, 6), (7, 9)]),
-        ([(1, 4), (5, 9)], [(0, 6)], [(6, 9)]),
-        ([(4, 6)], [(1, 4), (6, 9)], [(4, 6)]),
+        ((1, 4), [], [(1, 4)]),
+        ((1, 4), [(1, 4)], []),
+        ((1, 9), [(1, 4)], [(4, 9)]),
+        ((1, 9), [(4, 9)], [(1, 4)]),
+        ((1, 9), [(3, 4), (6, 7)], [(1, 3), (4, 6), (7, 9)]),
+        ((1, 4), [(0, 6)], []),
+        ((5, 9), [(0, 6)], [(6, 9)]),
+        ((4, 6), [(1, 4), (6, 9)], [(4, 6)]),
     ],
 )
 def test_what_is_new_is_told_from_what_it_was_joined_with(
-    now: list[tuple[int, int]], before: list[tuple[int, int]], new: list[tuple[int, int]]
+    now: tuple[int, int], before: list[tuple[int, int]], new: list[tuple[int, int]]
 ) -> None:
-    found = new_in([Stretch(*each) for each in now], [Stretch(*each) for each in before])
-    assert list(found) == new
+    assert list(new_in(Stretch(*now), [Stretch(*each) for each in before])) == new

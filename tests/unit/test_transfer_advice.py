@@ -5,10 +5,10 @@ from __future__ import annotations
 import mmap
 import socket
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from support.areas import Area
 from support.raw_streams import framed
 
 from sealcar.errors import UnavailableError
@@ -25,23 +25,6 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 SIZE: Final = 8 * MIB
 PAGE: Final = mmap.PAGESIZE
-
-
-class Area:
-    """A mapping as the kernel describes it."""
-
-    def __init__(self, address: int) -> None:
-        self.advised, self.resident = False, 0
-        within = False
-        for line in Path("/proc/self/smaps").read_text().splitlines():
-            name, *words = line.split()
-            if "-" in name:
-                begin, end = (int(part, 16) for part in name.split("-"))
-                within = begin <= address < end
-            elif within and name == "Rss:":
-                self.resident = int(words[0]) << 10
-            elif within and name == "VmFlags:":
-                self.advised = "hg" in words
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ class Lookout:
 
     def _fitting(self, mapping: Stretch, known: Iterable[Stretch]) -> list[Stretch]:
         """Return what is new in a mapping; or all of it, if that is most of it."""
-        new = list(new_in([mapping], known))
+        new = list(new_in(mapping, known))
         fitting = list(filter(self._fits, new))
         # where another mapping was a moment ago, a part of a copy looks old
         if fitting or 2 * sum(map(_size, new)) < _size(mapping):
@@ -195,23 +195,21 @@ def private_memory() -> list[Stretch]:
     return found
 
 
-def new_in(now: Iterable[Stretch], before: Iterable[Stretch]) -> Iterator[Stretch]:
+def new_in(mapping: Stretch, before: Iterable[Stretch]) -> Iterator[Stretch]:
     """Return what wasn't there before; the kernel may have made one of new and old neighbours.
 
     Args:
-        now: in order, none of which overlap.
-        before: the same.
+        mapping: that there is now.
+        before: what there was, in order, none of which overlap.
     """
-    old = list(before)
-    for begin, end in now:
-        at = begin
-        for there in old:
-            if at < there.end and there.begin < end:
-                if at < there.begin:
-                    yield Stretch(at, there.begin)
-                at = there.end
-        if at < end:
-            yield Stretch(at, end)
+    at, end = mapping
+    for there in before:
+        if at < there.end and there.begin < end:
+            if at < there.begin:
+                yield Stretch(at, there.begin)
+            at = there.end
+    if at < end:
+        yield Stretch(at, end)
 
 
 def _start(watch: Callable[[], None]) -> None:
