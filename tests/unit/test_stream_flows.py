@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from support.raw_streams import framed
 
 from sealcar.errors import DeniedError, InvalidRequestError, UnavailableError
 from sealcar.v1 import data_socket_pb2 as pb
+from sealcar_server.access.peers import peer_of
 from sealcar_server.endpoints.data_packets import OneSender, name_senders
 from sealcar_server.endpoints.data_turns import ViolationError
 from sealcar_server.endpoints.stream_in import Inflow
@@ -56,7 +58,11 @@ def ring() -> Iterator[Ring]:
 
 
 def inflow(sock: socket.socket, meter: Meter | None = None) -> Inflow:
-    return Inflow(sock, OneSender(os.getpid(), None), meter or Meter())
+    peer = peer_of(sock, "default")
+    sender = OneSender(sock, peer)
+    peer.close()
+    weakref.finalize(sock, sender.close)
+    return Inflow(sock, sender, meter or Meter())
 
 
 def piece(size: int, slot: int = 0) -> bytes:

@@ -11,7 +11,7 @@ from support.raw_streams import framed
 
 from sealcar.v1 import data_socket_pb2 as pb
 from sealcar_server.access.peers import peer_of
-from sealcar_server.endpoints.data_packets import name_senders
+from sealcar_server.endpoints.data_packets import OneSender, name_senders
 from sealcar_server.endpoints.stream_line import StreamLine
 from sealcar_server.endpoints.stream_mover import Mover
 from sealcar_server.metrics import Metrics
@@ -32,8 +32,9 @@ class Ends:
         near.settimeout(0)
         self.client.settimeout(10)
         self.mover = Mover()
-        self.peer = peer_of(near, "default")
-        self.line = StreamLine(near, self.peer, Metrics(), self.mover)
+        peer = peer_of(near, "default")
+        self.line = StreamLine(near, OneSender(near, peer), Metrics(), self.mover)
+        peer.close()
         self.arrived = self.moved = 0
         move = self.line._move
 
@@ -57,7 +58,6 @@ class Ends:
         self.line.close()
         self.mover.close()
         self.client.close()
-        self.peer.close()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from sealcar.errors import DeniedError
 from sealcar_server.access.peers import peer_of, principal_of
 from sealcar_server.endpoints.arrivals import Said, said
 from sealcar_server.endpoints.data_line import Line
+from sealcar_server.endpoints.data_packets import OneSender
 from sealcar_server.endpoints.stream_line import StreamLine
 from sealcar_server.endpoints.stream_mover import Mover
 
@@ -39,12 +40,21 @@ class Lines:
         self._mover = Mover()
 
     def line(self, sock: sockets.socket, peer: Peer) -> Line | StreamLine:
-        """Return the line over a socket that was accepted."""
+        """Return the line over a socket that was accepted.
+
+        Raises:
+            OSError: no descriptor is left; the peer is closed.
+        """
+        try:
+            sender = OneSender(sock, peer)
+        except OSError:
+            peer.close()
+            raise
         if sock.type is sockets.SOCK_STREAM:
             with contextlib.suppress(OSError):
                 sock.setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDBUF, _BUFFER)
-            return StreamLine(sock, peer, self._meter, self._mover)
-        return Line(sock, peer, self._meter)
+            return StreamLine(sock, sender, self._meter, self._mover)
+        return Line(sock, sender, self._meter)
 
     def close(self) -> None:
         """Move no byte any more."""
@@ -113,8 +123,8 @@ class Newcomers:
 
 def peer_with_room(sock: sockets.socket, listener: str) -> Peer:
     """Return who connected, as `peer_of`, if descriptors are left for him; else raise OSError."""
-    # his process takes one, and the kernel names the sender of every packet by another: with none
-    # left nobody could be told apart, and so nobody be served
+    # his process takes one, and by another it is told that it lives, or who sends each packet: with
+    # none left nobody could be told apart, and so nobody be served
     spare = os.dup(sock.fileno())
     try:
         os.close(os.dup(sock.fileno()))

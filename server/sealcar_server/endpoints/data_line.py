@@ -11,11 +11,11 @@ from google.protobuf.message import DecodeError
 from sealcar.errors import DeniedError, InvalidRequestError, UnavailableError
 from sealcar.transfer.descriptors import send_with_descriptor
 from sealcar.v1 import data_socket_pb2 as pb
-from sealcar_server.endpoints.data_packets import OneSender, receive
+from sealcar_server.endpoints.data_packets import receive
 from sealcar_server.transfer.rings import Ring
 
 if TYPE_CHECKING:
-    from sealcar_server.access.peers import Peer
+    from sealcar_server.endpoints.data_packets import OneSender
     from sealcar_server.transfer.metering import Meter
 
 _AT_ONCE: Final = int(sockets.MSG_DONTWAIT | sockets.MSG_NOSIGNAL)
@@ -28,16 +28,16 @@ class Line:
 
     Args:
         sock: accepted.
-        peer: who connected.
+        sender: who alone may send here; owned too.
         meter: told of senders that are somebody else.
     """
 
     delivery: Final = "ring"
 
-    def __init__(self, sock: sockets.socket, peer: Peer, meter: Meter) -> None:
+    def __init__(self, sock: sockets.socket, sender: OneSender, meter: Meter) -> None:
         self._sock = sock
         self._meter = meter
-        self._sender = OneSender(peer.pid, peer.pidfd)
+        self._sender = sender
 
     def ring(self, *, client_writes: bool, slots: int) -> Ring:
         """Return a ring whose memory can be handed to the client; ExhaustedError."""
@@ -85,6 +85,7 @@ class Line:
 
     def close(self) -> None:
         """Close the socket."""
+        self._sender.close()
         self._sock.close()
 
     def fileno(self) -> int:

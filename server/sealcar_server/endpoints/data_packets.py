@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import socket as sockets
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -12,6 +14,8 @@ from sealcar.transfer.descriptors import PACKET, close_all, passed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sealcar_server.access.peers import Peer
 
 _UCRED: Final = struct.Struct("3i")
 # Linux 6.5; Python names neither
@@ -32,7 +36,7 @@ class Sender(NamedTuple):
     Attributes:
         pid: 0 if it lives in another pid namespace.
         uid, gid: its real ids.
-        handle: inode of its pidfd, unique since Linux 6.9; 0 where the kernel has none.
+        handle: inode of its pidfd, unique since Linux 6.9; 0 where none came.
     """
 
     pid: int
@@ -47,35 +51,57 @@ NOBODY: Final = Sender(0, 0, 0, 0)
 class OneSender:
     """The one process that may send on a connection.
 
+    No number is given to a second process while the first one lives. So a packet that came with the
+    number of the one that connected is that one's, if it still lives now that the packet is here.
+    One of another pid namespace has no number: the kernel makes a handle on the sender of each
+    packet then, which takes it several times as long as to say that somebody lives.
+
     Args:
-        pid: who connected; 0 if it lives in another pid namespace.
-        pidfd: a handle on it, which stays the caller's; None if there is none.
+        sock: the connection, which stays the caller's.
+        peer: who connected, which stays the caller's too.
     """
 
-    def __init__(self, pid: int, pidfd: int | None) -> None:
-        self._pid = pid
-        self._handle = os.fstat(pidfd).st_ino if pidfd is not None else 0
+    def __init__(self, sock: sockets.socket, peer: Peer) -> None:
+        self._pid, self._handle = peer.pid, 0
         self._first: Sender | None = None
+        self._life: select.poll | None = None
+        self._pidfd = -1
+        if peer.pid and peer.pidfd is not None:
+            self._pidfd = os.dup(peer.pidfd)
+            self._life = select.poll()
+            self._life.register(self._pidfd, select.POLLIN)
+        else:
+            self._handle = os.fstat(peer.pidfd).st_ino if peer.pidfd is not None else 0
+            _name_handles(sock)
 
     def is_same(self, sender: Sender) -> bool:
         """Tell whether this is the process that connected, and that sent the first packet."""
         if self._first is None:
             if self._pid and sender.pid != self._pid:
                 return False
-            # a pid says nothing across namespaces, and can have been used again
+            # a number says nothing across namespaces
             if self._handle and sender.handle and sender.handle != self._handle:
                 return False
             self._first = sender
-        return sender == self._first
+        return sender == self._first and (self._life is None or not self._life.poll(0))
+
+    def close(self) -> None:
+        """Let go of the process. Nobody is the same any more."""
+        self._first, self._pid = NOBODY, -1
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
 
 
 def name_senders(listener: sockets.socket) -> None:
-    """Have the kernel name the sender of every packet on connections that are accepted here."""
+    """Have the kernel say who sends each packet on connections that are accepted here."""
     listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_PASSCRED, 1)
-    try:
-        listener.setsockopt(sockets.SOL_SOCKET, _SO_PASSPIDFD, 1)
-    except OSError:
-        return  # before Linux 6.5: pid, uid and gid have to do
+
+
+def _name_handles(sock: sockets.socket) -> None:
+    # before Linux 6.5 there are none: uid and gid have to do
+    with contextlib.suppress(OSError):
+        sock.setsockopt(sockets.SOL_SOCKET, _SO_PASSPIDFD, 1)
 
 
 def receive(sock: sockets.socket) -> tuple[bytes, Sender]:

@@ -240,6 +240,7 @@ class DataSocket:
             return
         try:
             peer = peer_with_room(sock, name)
+            line = self._lines.line(sock, peer)
         except DeniedError:
             sock.close()
             return
@@ -247,7 +248,6 @@ class DataSocket:
             sock.close()
             self._be_deaf(error.strerror or "")
             return
-        line = self._lines.line(sock, peer)
         connection = Connection(line, peer, self._door, self)
         connection.handlers = Requests(connection, self._state).handlers()
         self._connections.add(connection)

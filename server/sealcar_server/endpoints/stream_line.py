@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from sealcar.errors import UnavailableError
 from sealcar.v1 import data_socket_pb2 as pb
-from sealcar_server.endpoints.data_packets import OneSender
 from sealcar_server.endpoints.stream_in import Inflow
 from sealcar_server.endpoints.stream_out import Outflow
 from sealcar_server.transfer.rings import Ring
@@ -24,7 +23,7 @@ from sealcar_server.transfer.rings import Ring
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from sealcar_server.access.peers import Peer
+    from sealcar_server.endpoints.data_packets import OneSender
     from sealcar_server.endpoints.stream_mover import Mover
     from sealcar_server.transfer.metering import Meter
 
@@ -38,16 +37,17 @@ class StreamLine:
 
     Args:
         sock: accepted.
-        peer: who connected.
+        sender: who alone may send here; owned too.
         meter: told of senders that are somebody else.
         mover: whose thread moves the bytes.
     """
 
     delivery: Final = "stream"
 
-    def __init__(self, sock: sockets.socket, peer: Peer, meter: Meter, mover: Mover) -> None:
+    def __init__(self, sock: sockets.socket, sender: OneSender, meter: Meter, mover: Mover) -> None:
         self._sock, self._mover = sock, mover
-        self._in = Inflow(sock, OneSender(peer.pid, peer.pidfd), meter)
+        self._sender = sender
+        self._in = Inflow(sock, sender, meter)
         self._out = Outflow(sock, self._give_back)
         self._arrived: deque[pb.ClientPacket | Exception | None] = deque()
         self._deliver: Callable[[], None] = lambda: None
@@ -123,6 +123,7 @@ class StreamLine:
             self._mover.remove(self._sock.fileno())
             self._in.clear()
             self._out.clear()
+            self._sender.close()
             self._sock.close()
 
     def fileno(self) -> int:
