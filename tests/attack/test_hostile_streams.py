@@ -240,7 +240,8 @@ def test_a_stream_that_was_passed_on_gives_nothing_to_others(daemon: Daemon) -> 
 @pytest.mark.root
 def test_another_uid_reads_nothing_over_a_stream_without_a_grant(daemon: Daemon) -> None:
     program = (
-        "import os, sys, sealcar\n"
+        # all of it: the stranger may not be able to look where it lies
+        "import os, sys, sealcar, sealcar.client\n"
         "from sealcar.errors import NotFoundError\n"
         "os.setgroups([]); os.setresgid(4302, 4302, 4302); os.setresuid(4302, 4302, 4302)\n"
         "client = sealcar.connect(sys.argv[1], peer_uid=0, delivery='stream')\n"

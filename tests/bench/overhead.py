@@ -1,8 +1,8 @@
 """What a read needs beside the memory that its bytes end in: of client and daemon together.
 
 Both are new processes that have done nothing yet. What counts is each one's most resident memory
-while it reads, over what it had when it was ready. The ring is in both and is there once: it counts
-once, and the other way of counting is told beside.
+while it reads, over what it had when it was ready, without the ring that the daemon has made ahead.
+The ring is in both and is there once: it counts once, and the other way of counting is told beside.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def _over(daemon: Daemon, size: int) -> tuple[float, float]:
     with daemon.start(), program.ready() as process:
         pids = (process.pid, daemon.pid)
         before = sum(processes.resident_memory(pid) for pid in pids)
+        before -= processes.shared_memory(daemon.pid)
         ring = -processes.shared_memory(process.pid)
         for pid in pids:
             processes.forget_peak(pid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import TYPE_CHECKING
 
 import grpc
@@ -10,7 +11,7 @@ import pytest
 from support.caller import error_of
 from support.daemon import Daemon
 from support.payload_packages import publish, varied
-from support.raw_clients import SCOPE, RawClient, memfds, until
+from support.raw_clients import SCOPE, RawClient, made_ahead, memfds, until
 
 from sealcar import protocol
 from sealcar.errors import IncompatibleError, InvalidRequestError
@@ -191,6 +192,23 @@ def test_the_state_tells_of_transfers_and_memory(daemon: Daemon) -> None:
         assert state.transfers == 1
         assert state.sessions == 1
         assert 0 < state.memory <= state.memory_limit
+
+
+def test_whoever_reads_first_finds_a_ring_made_with_all_of_its_pages(daemon: Daemon) -> None:
+    until(lambda: made_ahead(daemon.pid) == 1)
+    with RawClient(daemon) as client:
+        client.read("over")
+        packet, descriptor = client.receive()
+        assert packet is not None
+        assert descriptor is not None
+        size = packet.ring.slots * packet.ring.slot_size
+        assert os.fstat(descriptor).st_blocks * 512 == size, "no byte of it has moved yet"
+        os.close(descriptor)
+        assert (memfds(daemon.pid), made_ahead(daemon.pid)) == (1, 0)
+        with daemon.connect() as another:
+            assert another.scope("m", "c", "v").read("big") == BIG
+        assert made_ahead(daemon.pid) == 0, "none is made while somebody has one"
+    until(lambda: made_ahead(daemon.pid) == 1)
 
 
 def test_a_closed_connection_gives_its_ring_back(daemon: Daemon) -> None:

@@ -152,7 +152,7 @@ def test_seconds_are_told_by_phase(used: Daemon) -> None:
 
 
 def test_a_loads_time_is_split_by_where_it_goes(used: Daemon) -> None:
-    parts = ("queue", "read", "decrypt", "first-touch", "client-wait", "client-copy")
+    parts = ("queue", "read", "decrypt", "place", "client-wait", "client-copy")
     for phase in parts:
         assert used.metric("sealcar_phase_seconds_count", phase=phase) >= 1, phase
     whole = used.metric("sealcar_transfer_seconds_sum", direction="read", delivery="ring")
@@ -245,6 +245,14 @@ def test_sessions_rings_and_memory_are_those_of_now(used: Daemon) -> None:
         assert rings >= 1
         assert used.metric("sealcar_memory_bytes") == rings * (8 << 20)
         assert used.metric("sealcar_memory_limit_bytes") == 256 << 20
+
+
+def test_the_first_use_of_a_ring_that_was_not_made_ahead_is_told_apart(used: Daemon) -> None:
+    with used.connect() as one, used.connect() as another:
+        for client in (one, another):
+            assert client.scope(PACKAGE, COMPONENT, VARIANT).read("blob") == DATA
+        assert used.metric("sealcar_rings") >= 2
+    assert used.metric("sealcar_phase_seconds_count", phase="first-touch") >= 1
 
 
 def test_calls_are_counted_by_method_and_code(used: Daemon) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import socket
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 SCOPE: Final = common_pb2.Scope(
     package=common_pb2.PackageRef(name=PACKAGE), component=COMPONENT, variant=VARIANT
 )
+_RING: Final = "memfd:sealcar-ring"
+# the map's own, the one to look who has it, and the one for the client
+_NOT_HANDED_OVER: Final = 3
 ATTEST: Final = pb.ClientPacket(attest=pb.Attest(protocol=1, release="raw"))
 
 
@@ -143,14 +148,24 @@ class RawClient:
 
 
 def descriptors(pid: int) -> int:
-    """Return how many descriptors a process holds open."""
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    """Return how many descriptors a process holds open, but those of a ring that is made ahead."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir())) - _NOT_HANDED_OVER * made_ahead(pid)
 
 
 def memfds(pid: int) -> int:
-    """Return how many rings a process has mapped."""
+    """Return how many rings a process has mapped, but the one that is made ahead."""
     maps = Path(f"/proc/{pid}/maps").read_text()
-    return sum("memfd:sealcar-ring" in line for line in maps.splitlines())
+    return sum(_RING in line for line in maps.splitlines()) - made_ahead(pid)
+
+
+def made_ahead(pid: int) -> int:
+    """Return how many rings still have the descriptor that a client would get."""
+    seen: Counter[int] = Counter()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if _RING in str(path.readlink()):
+                seen[path.stat().st_ino] += 1
+    return sum(count == _NOT_HANDED_OVER for count in seen.values())
 
 
 def until(condition: Callable[[], bool], timeout: float = 15) -> None:

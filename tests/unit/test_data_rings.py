@@ -34,7 +34,7 @@ class Beginning:
         raise AssertionError(reason)
 
 
-def connected(budget: Budget, posted: list[Any]) -> Any:  # noqa: ANN401  (as much of a connection as is used)
+def connected(budget: Budget, posted: list[Any], *, made: int = 0) -> Any:  # noqa: ANN401  (as much of a connection as is used)
     door = SimpleNamespace(
         services=SimpleNamespace(budget=budget, meter=SimpleNamespace(spent=lambda *_: None)),
         outstanding=Outstanding(budget, Remains()),
@@ -42,9 +42,10 @@ def connected(budget: Budget, posted: list[Any]) -> Any:  # noqa: ANN401  (as mu
         post=lambda call, _owner: posted.append(call),
     )
     line = SimpleNamespace(
+        has_ring=lambda *, client_writes, slots: not client_writes and slots == made,
         ring=lambda *, client_writes, slots: Ring(
             client_writes=client_writes, slots=slots, shared=False
-        )
+        ),
     )
     principal = SimpleNamespace(uid=1, account="uid 1")
     return SimpleNamespace(door=door, line=line, peer=SimpleNamespace(principal=principal))
@@ -89,4 +90,23 @@ def test_a_small_payload_gets_a_small_ring_and_a_larger_one_is_kept_for_it() -> 
             posted.pop()()
         found.append(waiting.rings[0].slots)
     assert found == [1, 2, 2, 4, 4, SLOTS, SLOTS]
+    keeper.close()
+
+
+@pytest.mark.parametrize(
+    ("most", "slots"),
+    [(64, SLOTS), (SLOTS, 1)],
+    ids=["there is room", "more than a share"],
+)
+def test_a_small_payload_gets_the_ring_that_is_made_already_if_its_owner_may_have_it(
+    most: int, slots: int
+) -> None:
+    budget = Budget(most * SEGMENT)
+    posted: list[Callable[[], None]] = []
+    keeper = RingKeeper(connected(budget, posted, made=SLOTS))
+    waiting = Beginning(1)
+    keeper.get(waiting)
+    posted.pop()()
+    assert [ring.slots for ring in waiting.rings] == [slots]
+    assert budget.used == slots * SEGMENT
     keeper.close()

@@ -36,14 +36,15 @@ class Visited:
 
 
 def _rounds(
-    connections: set[Any], *, contended: bool = False
+    connections: set[Any], *, contended: bool = False, used: int = 1
 ) -> tuple[Rounds, deque[Callable[[], None]], list[str]]:
     looked: list[str] = []
     door: Any = SimpleNamespace(
         outstanding=SimpleNamespace(look=lambda: looked.append("outstanding")),
         shelf=SimpleNamespace(look=lambda: looked.append("shelf")),
         remains=SimpleNamespace(look=lambda: looked.append("remains")),
-        services=SimpleNamespace(budget=SimpleNamespace(contended=contended)),
+        spare=SimpleNamespace(prepare=lambda: looked.append("spare")),
+        services=SimpleNamespace(budget=SimpleNamespace(contended=contended, used=used)),
     )
     turns: deque[Callable[[], None]] = deque()
     return Rounds(door, connections, turns.append), turns, looked
@@ -63,6 +64,15 @@ def test_a_round_is_many_turns_of_a_few_connections_each_and_visits_all() -> Non
     assert all(one.visits == one.renewals == 1 for one in connections)
     assert looked == ["outstanding", "shelf", "remains"]
     assert not any(one.closed for one in connections), "nobody waits for memory"
+
+
+def test_a_ring_is_made_ahead_only_while_nobody_has_one() -> None:
+    for used, made in ((0, True), (1, False)):
+        rounds, turns, looked = _rounds(set(), used=used)
+        rounds.begin()
+        while turns:
+            turns.popleft()()
+        assert ("spare" in looked) is made
 
 
 def test_a_round_begins_when_the_last_one_is_over() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sealcar_server.access.peers import Peer
     from sealcar_server.access.principal import Principal
     from sealcar_server.transfer.metering import Meter
+    from sealcar_server.transfer.spare import Spare
 
 # as much as the kernel allows: each filling of it takes a turn
 _BUFFER: Final = 1 << 20
@@ -33,10 +34,11 @@ class Lines:
 
     Args:
         meter: told of senders that are somebody else.
+        spare: has a ring that is made already.
     """
 
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, meter: Meter, spare: Spare) -> None:
+        self._meter, self._spare = meter, spare
         self._mover = Mover()
 
     def line(self, sock: sockets.socket, peer: Peer) -> Line | StreamLine:
@@ -54,7 +56,7 @@ class Lines:
             with contextlib.suppress(OSError):
                 sock.setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDBUF, _BUFFER)
             return StreamLine(sock, sender, self._meter, self._mover)
-        return Line(sock, sender, self._meter)
+        return Line(sock, sender, self._meter, self._spare)
 
     def close(self) -> None:
         """Move no byte any more."""

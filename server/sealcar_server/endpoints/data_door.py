@@ -23,6 +23,7 @@ from sealcar_server.transfer.outstanding import Outstanding
 from sealcar_server.transfer.remains import Remains
 from sealcar_server.transfer.shelf import Shelf
 from sealcar_server.transfer.shelved import Place
+from sealcar_server.transfer.spare import Spare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -97,6 +98,7 @@ class Door:
         self.scratch: Final = Scratch()
         self.remains: Final = Remains()
         self.outstanding: Final = Outstanding(services.budget, self.remains)
+        self.spare: Final = Spare(partial(self.chore, None))
         place = Place(
             *(services.budget, services.engine, services.meter),
             self.remains,
@@ -229,6 +231,7 @@ class Door:
         """Wait for the chores, and run what they post."""
         self._chores.close()
         self.run_posted()
+        self.spare.close()
         self.outstanding.close()
         self.shelf.close()
         self.remains.close()

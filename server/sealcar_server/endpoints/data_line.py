@@ -17,6 +17,7 @@ from sealcar_server.transfer.rings import Ring
 if TYPE_CHECKING:
     from sealcar_server.endpoints.data_packets import OneSender
     from sealcar_server.transfer.metering import Meter
+    from sealcar_server.transfer.spare import Spare
 
 _AT_ONCE: Final = int(sockets.MSG_DONTWAIT | sockets.MSG_NOSIGNAL)
 
@@ -30,18 +31,24 @@ class Line:
         sock: accepted.
         sender: who alone may send here; owned too.
         meter: told of senders that are somebody else.
+        spare: has a ring that is made already.
     """
 
     delivery: Final = "ring"
 
-    def __init__(self, sock: sockets.socket, sender: OneSender, meter: Meter) -> None:
+    def __init__(self, sock: sockets.socket, sender: OneSender, meter: Meter, spare: Spare) -> None:
         self._sock = sock
-        self._meter = meter
+        self._meter, self._spare = meter, spare
         self._sender = sender
+
+    def has_ring(self, *, client_writes: bool, slots: int) -> bool:
+        """Tell whether a ring for so many segments is made already."""
+        return not client_writes and self._spare.has(slots)
 
     def ring(self, *, client_writes: bool, slots: int) -> Ring:
         """Return a ring whose memory can be handed to the client; ExhaustedError."""
-        return Ring.of_size(slots, client_writes=client_writes)
+        ready = None if client_writes else self._spare.take(slots)
+        return ready or Ring.of_size(slots, client_writes=client_writes)
 
     def receive(self) -> pb.ClientPacket | None:
         """Return the next message; None: the client has closed.

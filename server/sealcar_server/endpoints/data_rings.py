@@ -64,11 +64,15 @@ class RingKeeper:
         connection = self._connection
         door = connection.door
         owner = connection.peer.principal.account
-        slots = min(slots_for(door.services.budget, owner), waiting.most_slots)
+        most = slots_for(door.services.budget, owner)
+        slots = min(most, waiting.most_slots)
         kept = self._kept(slots, client_writes=waiting.client_writes)
         if kept is not None:
             waiting.begin(kept)
             return
+        made = connection.line.has_ring(client_writes=waiting.client_writes, slots=most)
+        if made and door.services.budget.has_room(owner, most * SEGMENT):
+            slots = most
         self._waiting = waiting
         connection.phase = Phase.MEMORY
         asked = time.monotonic()

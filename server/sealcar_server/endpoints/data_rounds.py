@@ -48,7 +48,7 @@ class Rounds:
         parts = [everybody[at : at + _AT_ONCE] for at in range(0, len(everybody), _AT_ONCE)]
         steps: list[Callable[[], None]] = [partial(_look_after, part) for part in parts]
         steps += [self._door.outstanding.look, self._door.shelf.look]
-        steps += [self._door.remains.look, self._reclaim]
+        steps += [self._door.remains.look, self._reclaim, self._prepare]
         self._left = len(steps)
         for step in steps:
             self._turn(partial(self._take, step))
@@ -66,6 +66,11 @@ class Rounds:
             idle = connection.phase is Phase.IDLE and now - connection.since > _IDLE
             if idle and connection.rings.count and not connection.holds_transaction:
                 connection.close(None)
+
+    def _prepare(self) -> None:
+        """Have a ring made for the next one to read, while nobody has one."""
+        if not self._door.services.budget.used:
+            self._door.spare.prepare()
 
 
 def _look_after(connections: Iterable[Connection]) -> None:

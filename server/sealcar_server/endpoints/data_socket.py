@@ -61,9 +61,9 @@ class DataSocket:
         self._services = services
         self._limits = limits
         self._watch = Watch(services.shares)
-        self._lines = Lines(services.meter)
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._door = Door(services, limits, self._wake)
+        self._lines = Lines(services.meter, self._door.spare)
         self._newcomers = Newcomers(
             limits.connections_of_one, self._give_turn_to, self._door.refuse
         )
@@ -200,7 +200,7 @@ class DataSocket:
             os.eventfd_read(self._wakeup)
 
     def _run(self) -> None:
-        ticked = time.monotonic()
+        ticked = time.monotonic() - _TICK
         while not self._stopping:
             for owner, call in self._door.posted():
                 self._watch.give_turn(owner, call)
