@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -197,6 +198,71 @@ def test_a_connection_made_by_one_process_can_not_be_attested_by_another(daemon:
         arguments = [sys.executable, "-c", CHILD, str(number), ATTEST.SerializeToString().hex()]
         subprocess.run(arguments, pass_fds=[number], check=True, env=environment())
         refused(client, common_pb2.ERROR_REASON_DENIED)
+
+
+SUCCEEDED = """
+import os, socket, sys
+from sealcar.v1 import data_socket_pb2 as pb
+sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+sock.connect(sys.argv[1])
+sock.send(bytes.fromhex(sys.argv[2]))
+assert pb.DaemonPacket.FromString(sock.recv(65536)).HasField("attested")
+number = os.getpid()
+print("attested", flush=True)
+sys.stdin.readline()
+if os.fork():
+    os._exit(0)
+sys.stdin.readline()
+for _ in range(1000):
+    open("/proc/sys/kernel/ns_last_pid", "w").write(str(number - 1))
+    if not (child := os.fork()):
+        if os.getpid() == number:
+            sock.send(bytes.fromhex(sys.argv[3]))
+        os._exit(0)
+    os.waitpid(child, 0)
+    if child == number:
+        break
+print("sent" if child == number else "no such number", flush=True)
+try:
+    print(sock.recv(65536).hex(), flush=True)
+except ConnectionResetError:
+    print(flush=True)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(
+    not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK), reason="numbers can't be chosen here"
+)
+def test_whoever_gets_the_number_of_the_process_that_connected_is_not_heard(
+    daemon: Daemon,
+) -> None:
+    packets = [packet.SerializeToString().hex() for packet in (ATTEST, READ)]
+    arguments = [sys.executable, "-c", SUCCEEDED, str(daemon.socket / "data.sock"), *packets]
+    with subprocess.Popen(
+        arguments,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "attested\n"
+        # it finds the one's end and the other's packet at the same time
+        os.kill(daemon.pid, signal.SIGSTOP)
+        try:
+            process.stdin.write("end\n")
+            process.stdin.flush()
+            process.wait(20)
+            process.stdin.write("succeed\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "sent\n"
+        finally:
+            os.kill(daemon.pid, signal.SIGCONT)
+        answer = pb.DaemonPacket.FromString(bytes.fromhex(process.stdout.readline()))
+    assert not answer.HasField("reading")
+    assert answer.WhichOneof("packet") in (None, "error")
 
 
 @pytest.mark.root
