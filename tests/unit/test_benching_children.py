@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -38,7 +39,9 @@ def loaders(tmp_path: Path) -> str:
 
 
 def _left(child: Child) -> list[Path]:
-    return list(Path(MEMORY).glob(f"{PREFIX}{child.pid}-*/*"))
+    with contextlib.suppress(FileNotFoundError):  # it may go while it is looked for
+        return list(Path(MEMORY).glob(f"{PREFIX}{child.pid}-*/*"))
+    return []
 
 
 def _until(child: Child, *, there: bool) -> None:
